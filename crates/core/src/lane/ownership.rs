@@ -1,0 +1,1 @@
+//! Ownership of a share of lanes.

@@ -1,0 +1,1 @@
+//! The memory store: the executable specification that every other store is compared with.
