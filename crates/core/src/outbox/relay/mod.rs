@@ -173,6 +173,7 @@ type Flight = Vec<(LaneId, u64)>;
 
 /// The machine.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)]
 pub struct Machine {
     options: Options,
     own: Ownership,
