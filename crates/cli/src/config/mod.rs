@@ -20,6 +20,7 @@ mod layers;
 mod model;
 mod problem;
 mod reader;
+mod reference;
 mod secret;
 mod suggest;
 mod tree;
@@ -33,6 +34,7 @@ pub use model::{
     Sweep, Table,
 };
 pub use problem::{Origin, Problem, Problems};
+pub use reference::reference;
 pub use secret::Secret;
 
 /// A valid configuration, with where each of its values came from.
