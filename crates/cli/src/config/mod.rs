@@ -23,6 +23,8 @@ mod reader;
 mod reference;
 mod secret;
 mod suggest;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod unknown;
 mod validate;
