@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::lane::{Held, Hold, LaneId, Owned};
 use crate::lease::{Nonce, Token};
-use crate::time::Timestamp;
+use crate::time::Ticks;
 
 /// Lanes one member may claim up to: `ceil(lanes / members)`.
 pub fn fair_share(lanes: usize, members: usize) -> usize {
@@ -20,12 +20,12 @@ pub struct Member {
     /// How long the heartbeat counts.
     pub ttl: Duration,
     /// When it came, on the store's clock.
-    pub seen: Timestamp,
+    pub seen: Ticks,
 }
 
 impl Member {
     /// Whether the heartbeat still counts.
-    pub fn is_live(&self, now: Timestamp) -> bool {
+    pub fn is_live(&self, now: Ticks) -> bool {
         now <= self.seen.after(self.ttl)
     }
 }
@@ -42,7 +42,7 @@ pub struct Row<S> {
     /// The holder's label, for people.
     pub label: String,
     /// When the lease runs out, on the store's clock.
-    pub until: Timestamp,
+    pub until: Ticks,
     /// What the store keeps for the lane.
     pub state: S,
 }
@@ -55,7 +55,7 @@ impl<S> Row<S> {
             token: Token(0),
             owner: None,
             label: String::new(),
-            until: Timestamp::default(),
+            until: Ticks::default(),
             state,
         }
     }
@@ -66,7 +66,7 @@ impl<S> Row<S> {
     }
 
     /// Whether the lane may be claimed.
-    pub fn is_free(&self, now: Timestamp) -> bool {
+    pub fn is_free(&self, now: Ticks) -> bool {
         self.owner.is_none() || self.until <= now
     }
 }
@@ -101,7 +101,7 @@ pub fn apply_hold<S: Tenancy>(
     rows: &mut [Row<S>],
     members: &mut BTreeMap<Nonce, Member>,
     hold: &Hold,
-    now: Timestamp,
+    now: Ticks,
 ) -> Held<S> {
     heartbeat(members, hold, now);
     release(rows, hold);
@@ -119,7 +119,7 @@ pub fn apply_hold<S: Tenancy>(
     }
 }
 
-fn heartbeat(members: &mut BTreeMap<Nonce, Member>, hold: &Hold, now: Timestamp) {
+fn heartbeat(members: &mut BTreeMap<Nonce, Member>, hold: &Hold, now: Ticks) {
     members.retain(|_, member| member.is_live(now));
     if hold.leave {
         members.remove(&hold.member);
@@ -143,7 +143,7 @@ fn release<S: Tenancy>(rows: &mut [Row<S>], hold: &Hold) {
     }
 }
 
-fn renew<S: Tenancy>(rows: &mut [Row<S>], hold: &Hold, now: Timestamp) -> Vec<Owned<S>> {
+fn renew<S: Tenancy>(rows: &mut [Row<S>], hold: &Hold, now: Ticks) -> Vec<Owned<S>> {
     let mine = rows.iter_mut().filter(|row| row.owner == Some(hold.member));
     mine.map(|row| {
         row.until = now.after(hold.ttl);
@@ -153,7 +153,7 @@ fn renew<S: Tenancy>(rows: &mut [Row<S>], hold: &Hold, now: Timestamp) -> Vec<Ow
     .collect()
 }
 
-fn claim<S: Tenancy>(rows: &mut [Row<S>], hold: &Hold, now: Timestamp, wanted: usize) -> Vec<Owned<S>> {
+fn claim<S: Tenancy>(rows: &mut [Row<S>], hold: &Hold, now: Ticks, wanted: usize) -> Vec<Owned<S>> {
     let free = rows.iter_mut().filter(|row| row.is_free(now));
     free.take(wanted)
         .map(|row| {
@@ -227,7 +227,7 @@ mod tests {
                 release,
                 leave,
             };
-            let now = Timestamp::from_micros(at * 1_000_000);
+            let now = Ticks::from_micros(at * 1_000_000);
             apply_hold(&mut self.rows, &mut self.members, &hold, now)
         }
     }
