@@ -14,6 +14,7 @@
 //! Infrastructure pauses and counts nothing. Data failures park the key and let others flow. A fenced owner stops.
 
 pub mod apply;
+pub mod block;
 pub mod consumer;
 pub mod handler;
 mod retry;
