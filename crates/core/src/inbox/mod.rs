@@ -13,7 +13,15 @@
 //! # Failures
 //! Infrastructure pauses and counts nothing. Data failures park the key and let others flow. A fenced owner stops.
 
+pub mod apply;
+pub mod block;
 pub mod consumer;
+pub mod handler;
+mod retry;
+mod sift;
+#[cfg(test)]
+mod tests;
+pub mod transaction;
 
 use crate::error::Error;
 use crate::event::Event;
@@ -107,7 +115,7 @@ pub struct Applied {
     pub lanes: Vec<(LaneId, LaneApplied)>,
     /// What was done in the transactions that committed.
     pub counts: Counts,
-    /// Fingerprints of the failures that parked a key, one each: the breaker counts distinct keys.
+    /// Fingerprints of the failures that parked a key or skipped an event, one each: the breaker counts distinct keys.
     pub failures: Vec<String>,
     /// Infrastructure failed, or an outcome is unknown: nothing was blamed; give the same batch again after a pause.
     pub pause: Option<Error>,
@@ -236,10 +244,10 @@ pub struct Failure {
 pub enum Verdict {
     /// All events are applied in the given transaction.
     Applied,
-    /// The event at this index is to blame.
+    /// One event is to blame.
     Failed {
-        /// Which of the given events.
-        index: usize,
+        /// Which of the given events; `None`: one of them, and the search for it runs smaller and smaller batches.
+        index: Option<usize>,
         /// Why.
         failure: Failure,
     },
@@ -263,7 +271,7 @@ pub enum Policy {
 pub struct Options {
     /// What a failing event does to its key.
     pub policy: Policy,
-    /// Attempts before a parked key is dead: 8, about four minutes of back-off.
+    /// Retries before a parked key is dead: 8, about four minutes of back-off. The failure that parked it is not one.
     pub attempts_max: u32,
     /// First pause before a retry, in microseconds: one second; doubles up to five minutes.
     pub backoff_micros: i64,

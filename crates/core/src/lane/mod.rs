@@ -10,6 +10,7 @@
 //! lands.
 
 pub mod ownership;
+pub mod share;
 #[cfg(test)]
 mod tests;
 

@@ -1,0 +1,1 @@
+//! Machine tests live in the conformance suite; here are the pure parts.
