@@ -1,1 +1,8 @@
 //! The memory store: the executable specification that every other store is compared with.
+
+pub mod bell;
+pub mod clock;
+pub mod lease;
+
+pub use bell::Bell;
+pub use clock::Clock;
