@@ -12,6 +12,15 @@ pub struct Ticks(i64);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
 
+/// Both clocks, read at one moment by the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Now {
+    /// For trust and waiting.
+    pub ticks: Ticks,
+    /// For what is stored.
+    pub wall: Timestamp,
+}
+
 macro_rules! microseconds {
     ($name:ident) => {
         impl $name {

@@ -1,12 +1,10 @@
 //! Where published events are appended and read.
 
-use uuid::Uuid;
-
 use crate::error::Result;
 use crate::lane::LaneId;
 use crate::lease::Token;
 use crate::store::{BoxFuture, Doorbell};
-use crate::stream::{Appended, Capabilities, EntryId, LaneAppend, Lost, Page, Register};
+use crate::stream::{Appended, Capabilities, EntryId, LaneAppend, Lost, Page, Register, Registers};
 
 /// Where a relay publishes. Users may implement it; [`Capabilities`] says what it can promise.
 ///
@@ -39,8 +37,8 @@ pub trait StreamStore: Doorbell {
         bytes_max: usize,
     ) -> BoxFuture<'_, Result<Page>>;
 
-    /// Every lane's register, with the incarnation they belong to.
-    fn registers(&self) -> BoxFuture<'_, Result<(Uuid, Vec<(LaneId, Register)>)>>;
+    /// Every lane's register.
+    fn registers(&self) -> BoxFuture<'_, Result<Registers>>;
 
     /// Ranges declared lost.
     fn lost(&self) -> BoxFuture<'_, Result<Vec<Lost>>>;

@@ -106,6 +106,15 @@ pub struct Register {
     pub chain: Chain,
 }
 
+/// Every lane's register.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registers {
+    /// The incarnation they belong to.
+    pub incarnation: Uuid,
+    /// In order of lane.
+    pub lanes: Vec<(LaneId, Register)>,
+}
+
 /// Events of one lane, to be appended exactly as planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LaneAppend {

@@ -1,0 +1,3 @@
+//! What the `tidegate` binary is made of.
+
+pub mod config;

@@ -1,0 +1,184 @@
+//! One owned lane, as the consumer sees it.
+
+use std::collections::VecDeque;
+
+use crate::inbox::{LaneBatch, Position};
+use crate::lane::LaneId;
+use crate::lease::Token;
+use crate::stream::{Entry, EntryId};
+use crate::time::{Ticks, Timestamp};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    Live,
+    /// Entries are missing: read again at this time.
+    Gap(Ticks),
+    /// A fork or a bound: waits for a person.
+    Stopped,
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) token: Token,
+    pub(super) epoch: u64,
+    pub(super) state: State,
+    /// Confirmed by the target database.
+    pub(super) position: Position,
+    /// Every entry up to here was read.
+    pub(super) read: EntryId,
+    /// Last number read or given to the apply.
+    seen: u64,
+    /// Last number given to the apply.
+    given: u64,
+    pending: VecDeque<Entry>,
+    careful_to: u64,
+    /// The gap at this hw was already met once after reading from the beginning.
+    gap_at: Option<u64>,
+    /// Looks in a row at which the stream had more than I could find.
+    overlooked: u32,
+}
+
+impl Lane {
+    pub(super) fn new(token: Token, epoch: u64, position: Position, careful: u64) -> Self {
+        Self {
+            token,
+            epoch,
+            state: State::Live,
+            position,
+            read: position.cursor,
+            seen: position.hw,
+            given: position.hw,
+            pending: VecDeque::new(),
+            careful_to: if position.clean { 0 } else { position.hw + careful },
+            gap_at: None,
+            overlooked: 0,
+        }
+    }
+
+    pub(super) fn careful(&self) -> bool {
+        self.position.hw < self.careful_to
+    }
+
+    /// Careful work is waiting: events up to the bound, in a lane that can go on.
+    pub(super) fn has_careful_work(&self) -> bool {
+        self.state == State::Live && self.careful() && !self.pending.is_empty()
+    }
+
+    pub(super) fn oldest(&self) -> Option<Timestamp> {
+        self.pending.front()?.event.as_ref().map(|e| e.occurred_at)
+    }
+
+    /// Entries read ahead of the apply.
+    pub(super) fn ahead(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Drops what was read ahead and reads again after `from`.
+    pub(super) fn rewind(&mut self, from: EntryId) {
+        self.pending.clear();
+        self.read = from;
+        self.seen = self.position.hw;
+        self.given = self.position.hw;
+    }
+
+    pub(super) fn stop(&mut self) {
+        self.state = State::Stopped;
+        self.pending.clear();
+    }
+
+    /// An entry came from the stream.
+    pub(super) fn saw(&mut self, entry: Entry) {
+        if entry.n > self.seen && self.state == State::Live {
+            self.seen = entry.n;
+            self.pending.push_back(entry);
+        }
+    }
+
+    /// Up to `room` entries for the apply; in careful mode only those within its bound.
+    pub(super) fn take(&mut self, lane: LaneId, careful: bool, room: usize) -> Option<LaneBatch> {
+        if self.state != State::Live || (careful && !self.careful()) {
+            return None;
+        }
+        let bound = if careful { self.careful_to } else { u64::MAX };
+        let ready = self
+            .pending
+            .iter()
+            .take(room)
+            .take_while(|e| e.n <= bound)
+            .count();
+        if ready == 0 {
+            // Only a gap can stand beyond the bound: the window has passed.
+            self.careful_to = if careful && !self.pending.is_empty() {
+                0
+            } else {
+                self.careful_to
+            };
+            return None;
+        }
+        let entries: Vec<_> = self.pending.drain(..ready).collect();
+        let last = entries
+            .last()
+            .map_or((self.given, EntryId::START), |e| (e.n, e.id));
+        self.given = last.0;
+        let cursor = if self.pending.is_empty() {
+            self.read.max(last.1)
+        } else {
+            last.1
+        };
+        Some(LaneBatch {
+            lane,
+            token: self.token,
+            entries,
+            cursor,
+        })
+    }
+
+    /// The database stands here. True when that is short of what was given: read again.
+    pub(super) fn at(&mut self, position: Position) -> bool {
+        let progress = position.hw > self.position.hw;
+        self.position = position;
+        if progress {
+            self.gap_at = None;
+            self.overlooked = 0;
+        }
+        if position.hw < self.given {
+            self.rewind(position.cursor);
+            return true;
+        }
+        false
+    }
+
+    /// Entries are missing after `hw`. First read again from the beginning; then wait. True when this gap is known.
+    pub(super) fn gap(&mut self, hw: u64, retry_at: Ticks) -> bool {
+        self.position.hw = self.position.hw.max(hw);
+        self.rewind(EntryId::START);
+        let known = self.gap_at == Some(hw);
+        if known {
+            self.state = State::Gap(retry_at);
+        }
+        self.gap_at = Some(hw);
+        known
+    }
+
+    /// The stream's register is beyond me and nothing is on its way: after two such looks, then four, eight, ...
+    /// the lane is read from the beginning.
+    pub(super) fn overlooked(&mut self, register: u64) -> bool {
+        let behind = self.state == State::Live && register > self.position.hw;
+        let on_its_way = !self.pending.is_empty() || self.given > self.position.hw;
+        if !behind || on_its_way {
+            self.overlooked = 0;
+            return false;
+        }
+        self.overlooked = self.overlooked.saturating_add(1);
+        self.overlooked >= 2 && self.overlooked.is_power_of_two()
+    }
+
+    /// Nothing is waiting, and everything up to a later entry was read.
+    pub(super) fn idle_beyond_cursor(&self) -> bool {
+        self.state == State::Live
+            && self.pending.is_empty()
+            && self.given == self.position.hw
+            && self.seen == self.position.hw
+            && self.read > self.position.cursor
+    }
+}

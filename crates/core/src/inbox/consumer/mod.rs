@@ -1,0 +1,744 @@
+//! The consumer machine: owned lanes in, batches to the apply transaction, positions out.
+//!
+//! # The shape
+//! At most one [`Effect::Read`] and one [`Effect::Apply`] (or [`Effect::Retry`]) are in flight, beside the hold and
+//! small chores. One reader serves all lanes; each lane remembers how far it has read and what it has seen.
+//!
+//! # One way back from every doubt
+//! A lane that did not come out of an apply where it should (a pause, an unknown commit, a gap) is *rewound*: what was
+//! read ahead is dropped and read again after its position. Reading again is always safe, since `n` decides.
+//!
+//! # Careful mode
+//! A lane whose previous owner did not release it is taken in one event at a time up to `hw + batch_max`, each attempt
+//! recorded first, so that an event that ends the process is found and nothing else is blamed.
+//!
+//! Every effect gets exactly one reply; a driver turns silence into [`Reply::Unknown`].
+
+mod lane;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::{Applied, Batch, Counts, LaneApplied, Position, Retried, Retry, Start};
+use crate::error::{Error, Reply};
+use crate::lane::ownership::{self, Change, Ownership};
+use crate::lane::{Held, Hold, LaneId};
+use crate::lease::{Nonce, Token};
+use crate::stream::{EntryId, Page, Registers};
+use crate::time::{Now, Ticks, Timestamp};
+
+use lane::{Lane, State};
+
+/// How a consumer works; each number with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Ownership of lanes.
+    pub hold: ownership::Options,
+    /// Where lanes without a position start.
+    pub start: Start,
+    /// Most events in one apply: 500 keeps the transaction short and the cost per event near its floor.
+    pub batch_max: u32,
+    /// Most payload bytes in one page: 4 MiB; with it memory is bounded.
+    pub bytes_max: usize,
+    /// Read without a ring this often, and look for new lanes: 1 s.
+    pub poll_every: Duration,
+    /// Longest time between looks at parked keys: 1 s, so that an operator's redrive is seen soon.
+    pub retry_every: Duration,
+    /// A lane with a gap is read again this often: 5 s, while the relay refills.
+    pub gap_every: Duration,
+    /// Distinct keys with one fingerprint that count as an outage of something else: 10.
+    pub breaker_keys: usize,
+    /// First pause after a failure of infrastructure; doubles.
+    pub backoff_min: Duration,
+    /// Longest pause.
+    pub backoff_max: Duration,
+}
+
+impl Options {
+    /// Defaults with a start policy, which has none.
+    pub fn new(start: Start) -> Self {
+        Self {
+            hold: ownership::Options {
+                label: "consumer".into(),
+                ..ownership::Options::default()
+            },
+            start,
+            batch_max: 500,
+            bytes_max: 4 * 1024 * 1024,
+            poll_every: Duration::from_secs(1),
+            retry_every: Duration::from_secs(1),
+            gap_every: Duration::from_secs(5),
+            breaker_keys: 10,
+            backoff_min: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// Time passed.
+    Tick,
+    /// The stream's doorbell rang.
+    Rung,
+    /// Reply to [`Effect::Hold`].
+    Held(Reply<Held<Position>>),
+    /// Reply to [`Effect::Registers`].
+    Registers(Reply<Registers>),
+    /// Reply to [`Effect::Discover`].
+    Discovered(Reply<()>),
+    /// Reply to [`Effect::Read`].
+    Page(Reply<Page>),
+    /// Reply to [`Effect::Apply`].
+    Applied(Reply<Applied>),
+    /// Reply to [`Effect::Retry`].
+    Retried(Reply<Retried>),
+    /// Reply to [`Effect::MoveCursors`].
+    CursorsMoved(Reply<u64>),
+    /// Finish the apply in flight, release every lane, then [`Effect::Stopped`].
+    Stop,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// One round trip of ownership.
+    Hold(Hold),
+    /// Read the stream's registers.
+    Registers,
+    /// Create positions for lanes met for the first time.
+    Discover(Vec<(LaneId, Position)>),
+    /// Read a page of these lanes.
+    Read {
+        /// After this entry.
+        after: EntryId,
+        /// Of these lanes.
+        lanes: Vec<LaneId>,
+        /// Most entries.
+        limit: u32,
+        /// About this many payload bytes.
+        bytes_max: usize,
+    },
+    /// Take in a batch.
+    Apply(Batch),
+    /// Try parked keys that are due.
+    Retry(Retry),
+    /// Move cursors of idle lanes, then publish the consumer's hold on the stream.
+    MoveCursors(Vec<(LaneId, Token, EntryId)>),
+    /// Something people and metrics want to know.
+    Note(Note),
+    /// Everything is released; the machine takes no further input.
+    Stopped,
+}
+
+/// For logs and metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// A lane is mine, from this position.
+    Gained(LaneId, Token, Position),
+    /// A lane went: expired, released, or taken.
+    Lost(LaneId),
+    /// The target database refused my token.
+    Fenced(LaneId),
+    /// What a committed call did.
+    Did(Counts),
+    /// Entries are missing after `hw`; the stream is read again from the beginning.
+    Gap {
+        /// The lane.
+        lane: LaneId,
+        /// Last number taken in.
+        hw: u64,
+        /// The entry that came instead of `hw + 1`.
+        next: u64,
+    },
+    /// Two histories share a number; the lane stays stopped.
+    Forked(LaneId, u64),
+    /// The lane stopped until a person acts.
+    Halted(LaneId, String),
+    /// The stream is shorter than it was, or a new one: read again from the beginning.
+    StreamRestarted,
+    /// Many keys fail for one reason: reading pauses instead of parking thousands.
+    Breaker(String, Duration),
+    /// A store or the stream cannot work now; a retry comes after this pause.
+    Outage(String, Duration),
+}
+
+/// For status and lag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Lanes owned.
+    pub lanes: usize,
+    /// Lanes in careful mode.
+    pub careful: usize,
+    /// Lanes waiting for missing entries.
+    pub gaps: usize,
+    /// Lanes stopped by a fork or a bound.
+    pub stopped: usize,
+    /// Events the stream has beyond my positions, at the last look.
+    pub behind: u64,
+    /// When the oldest event read and not applied occurred.
+    pub oldest: Option<Timestamp>,
+    /// Totals since the start.
+    pub counts: Counts,
+    /// Ownership is known, nothing waits in my lanes and nothing is in flight.
+    pub quiet: bool,
+}
+
+type Flight = Vec<(LaneId, u64)>;
+
+/// The machine.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)]
+pub struct Machine {
+    options: Options,
+    own: Ownership,
+    lanes: BTreeMap<LaneId, Lane>,
+    known: BTreeSet<LaneId>,
+    epoch: u64,
+    reading: Option<Flight>,
+    applying: Option<Flight>,
+    asking: bool,
+    discovering: Option<Vec<LaneId>>,
+    moving: Option<Vec<(LaneId, EntryId)>>,
+    incarnation: Option<Uuid>,
+    more: bool,
+    bell: bool,
+    poll_at: Ticks,
+    ask_at: Ticks,
+    retry_at: Ticks,
+    move_at: Ticks,
+    pause_until: Ticks,
+    failures: u32,
+    blamed: BTreeMap<String, usize>,
+    owned: bool,
+    asked: bool,
+    registers: BTreeMap<LaneId, u64>,
+    counts: Counts,
+    stopping: bool,
+    stopped: bool,
+}
+
+impl Machine {
+    /// A consumer that owns nothing yet. `member` is drawn once per process start.
+    pub fn new(options: Options, member: Nonce) -> Self {
+        Self {
+            own: Ownership::new(member, options.hold.clone()),
+            options,
+            lanes: BTreeMap::new(),
+            known: BTreeSet::new(),
+            epoch: 0,
+            reading: None,
+            applying: None,
+            asking: false,
+            discovering: None,
+            moving: None,
+            incarnation: None,
+            more: false,
+            bell: true,
+            poll_at: Ticks::default(),
+            ask_at: Ticks::default(),
+            retry_at: Ticks::default(),
+            move_at: Ticks::default(),
+            pause_until: Ticks::from_micros(i64::MIN),
+            failures: 0,
+            blamed: BTreeMap::new(),
+            owned: false,
+            asked: false,
+            registers: BTreeMap::new(),
+            counts: Counts::default(),
+            stopping: false,
+            stopped: false,
+        }
+    }
+
+    /// For status.
+    pub fn status(&self) -> Status {
+        let count = |f: fn(&Lane) -> bool| self.lanes.values().filter(|l| f(l)).count();
+        Status {
+            lanes: self.lanes.len(),
+            careful: count(Lane::careful),
+            gaps: count(|l| matches!(l.state, State::Gap(_))),
+            stopped: count(|l| l.state == State::Stopped),
+            behind: self.behind(),
+            oldest: self.lanes.values().filter_map(Lane::oldest).min(),
+            counts: self.counts,
+            quiet: self.quiet(),
+        }
+    }
+
+    /// This worker's nonce.
+    pub fn member(&self) -> Nonce {
+        self.own.member()
+    }
+
+    fn behind(&self) -> u64 {
+        let lane_behind = |(id, l): (&LaneId, &Lane)| {
+            self.registers
+                .get(id)
+                .map_or(0, |n| n.saturating_sub(l.position.hw))
+        };
+        self.lanes.iter().map(lane_behind).sum()
+    }
+
+    fn quiet(&self) -> bool {
+        let in_flight = self.reading.is_some() || self.applying.is_some() || self.discovering.is_some();
+        let waiting = self.bell || self.more || self.lanes.values().any(|l| l.ahead() > 0);
+        self.owned && self.asked && !in_flight && !waiting && self.behind() == 0
+    }
+
+    /// Takes one input and says what to do.
+    pub fn step(&mut self, now: Now, input: Input) -> Vec<Effect> {
+        let mut out = Vec::new();
+        if self.stopped {
+            return out;
+        }
+        self.take(now.ticks, input, &mut out);
+        for lane in self.own.expire(now.ticks) {
+            self.drop_lane(lane, Note::Lost(lane), &mut out);
+        }
+        self.drive(now, &mut out);
+        out
+    }
+
+    /// When to send [`Input::Tick`] at the latest.
+    pub fn wake_at(&self) -> Option<Ticks> {
+        if self.stopped {
+            return None;
+        }
+        let work = self
+            .poll_at
+            .min(self.ask_at)
+            .min(self.retry_at)
+            .min(self.move_at)
+            .max(self.pause_until);
+        let work = (!self.stopping).then_some(work);
+        self.own.wake_at().into_iter().chain(work).min()
+    }
+
+    fn take(&mut self, now: Ticks, input: Input, out: &mut Vec<Effect>) {
+        match input {
+            Input::Tick => {}
+            Input::Rung => self.bell = true,
+            Input::Held(reply) => self.on_held(now, reply, out),
+            Input::Registers(reply) => self.on_registers(now, reply, out),
+            Input::Discovered(reply) => self.on_discovered(now, reply, out),
+            Input::Page(reply) => self.on_page(now, reply, out),
+            Input::Applied(reply) => self.on_applied(now, reply, out),
+            Input::Retried(reply) => self.on_retried(now, reply, out),
+            Input::CursorsMoved(reply) => self.on_moved(&reply),
+            Input::Stop => {
+                self.stopping = true;
+                self.own.stop(now);
+            }
+        }
+    }
+
+    // ---- replies ----
+
+    fn on_held(&mut self, now: Ticks, reply: Reply<Held<Position>>, out: &mut Vec<Effect>) {
+        let held = match reply {
+            Reply::Done(held) => held,
+            Reply::Refused(error) | Reply::Unknown(error) => {
+                self.own.failed(now);
+                return self.outage(now, &error, out);
+            }
+        };
+        self.owned = true;
+        for change in self.own.held(now, held) {
+            match change {
+                Change::Gained { lane, token, state } => {
+                    self.epoch += 1;
+                    let careful = u64::from(self.options.batch_max);
+                    self.lanes
+                        .insert(lane, Lane::new(token, self.epoch, state, careful));
+                    self.bell = true;
+                    self.retry_at = now;
+                    out.push(Effect::Note(Note::Gained(lane, token, state)));
+                }
+                Change::Kept { .. } => {}
+                Change::Lost(lane) => self.drop_lane(lane, Note::Lost(lane), out),
+            }
+        }
+    }
+
+    fn on_registers(&mut self, now: Ticks, reply: Reply<Registers>, out: &mut Vec<Effect>) {
+        self.asking = false;
+        let registers = match reply {
+            Reply::Done(registers) => registers,
+            Reply::Refused(error) | Reply::Unknown(error) => return self.outage(now, &error, out),
+        };
+        self.incarnated(registers.incarnation, out);
+        let fresh: Vec<_> = registers
+            .lanes
+            .iter()
+            .filter(|(id, _)| !self.known.contains(id))
+            .collect();
+        if !fresh.is_empty() && self.discovering.is_none() {
+            self.discovering = Some(fresh.iter().map(|(id, _)| *id).collect());
+            let start = |n, chain| match self.options.start {
+                Start::Earliest => Position::EARLIEST,
+                Start::Now => Position {
+                    hw: n,
+                    chain,
+                    ..Position::EARLIEST
+                },
+            };
+            let positions = fresh.iter().map(|(id, r)| (*id, start(r.n, r.chain))).collect();
+            out.push(Effect::Discover(positions));
+        }
+        self.asked = true;
+        self.registers = registers.lanes.iter().map(|(id, r)| (*id, r.n)).collect();
+        for (id, register) in &registers.lanes {
+            let Some(lane) = self.lanes.get_mut(id) else {
+                continue;
+            };
+            if lane.overlooked(register.n) {
+                lane.rewind(EntryId::START);
+                self.bell = true;
+            }
+        }
+    }
+
+    fn on_discovered(&mut self, now: Ticks, reply: Reply<()>, out: &mut Vec<Effect>) {
+        let lanes = self.discovering.take().unwrap_or_default();
+        match reply {
+            Reply::Done(()) => {
+                self.known.extend(lanes);
+                self.owned = false;
+                self.own.refresh(now);
+            }
+            Reply::Refused(error) | Reply::Unknown(error) => self.outage(now, &error, out),
+        }
+    }
+
+    fn on_page(&mut self, now: Ticks, reply: Reply<Page>, out: &mut Vec<Effect>) {
+        let flight = self.reading.take().unwrap_or_default();
+        let page = match reply {
+            Reply::Done(page) => page,
+            Reply::Refused(error) | Reply::Unknown(error) => {
+                self.bell = true;
+                return self.outage(now, &error, out);
+            }
+        };
+        self.incarnated(page.incarnation, out);
+        self.more = page.scanned < page.last;
+        let mut shorter = false;
+        for entry in page.entries {
+            if let Some(lane) = current(&mut self.lanes, &flight, entry.lane) {
+                lane.saw(entry);
+            }
+        }
+        for (id, _) in &flight {
+            let Some(lane) = current(&mut self.lanes, &flight, *id) else {
+                continue;
+            };
+            if lane.read > page.last {
+                lane.rewind(EntryId::START);
+                shorter = true;
+            } else {
+                lane.read = lane.read.max(page.scanned);
+            }
+        }
+        if shorter {
+            self.bell = true;
+            out.push(Effect::Note(Note::StreamRestarted));
+        }
+    }
+
+    fn on_applied(&mut self, now: Ticks, reply: Reply<Applied>, out: &mut Vec<Effect>) {
+        let flight = self.applying.take().unwrap_or_default();
+        let applied = match reply {
+            Reply::Done(applied) => applied,
+            Reply::Refused(error) | Reply::Unknown(error) => {
+                self.rewind_all(&flight);
+                return self.outage(now, &error, out);
+            }
+        };
+        self.did(applied.counts, out);
+        for (id, outcome) in applied.lanes {
+            self.on_lane(now, &flight, id, outcome, out);
+        }
+        match applied.pause {
+            Some(error) => self.outage(now, &error, out),
+            None => self.failures = 0,
+        }
+        self.breaker(now, applied.failures, out);
+        if applied.counts.parked > 0 {
+            self.retry_at = self.retry_at.min(now.after(self.options.retry_every));
+        }
+    }
+
+    fn on_lane(
+        &mut self,
+        now: Ticks,
+        flight: &Flight,
+        id: LaneId,
+        outcome: LaneApplied,
+        out: &mut Vec<Effect>,
+    ) {
+        let Some(lane) = current(&mut self.lanes, flight, id) else {
+            return;
+        };
+        match outcome {
+            LaneApplied::At(position) => {
+                if lane.at(position) {
+                    self.bell = true;
+                }
+            }
+            LaneApplied::Fenced => self.drop_lane(id, Note::Fenced(id), out),
+            LaneApplied::Gap { hw, next } => {
+                let again = lane.gap(hw, now.after(self.options.gap_every));
+                self.bell = true;
+                if !again {
+                    out.push(Effect::Note(Note::Gap { lane: id, hw, next }));
+                }
+            }
+            LaneApplied::Fork { n } => {
+                lane.stop();
+                out.push(Effect::Note(Note::Forked(id, n)));
+            }
+            LaneApplied::Halted { hw, reason } => {
+                lane.position.hw = hw;
+                lane.stop();
+                out.push(Effect::Note(Note::Halted(id, reason)));
+            }
+        }
+    }
+
+    fn on_retried(&mut self, now: Ticks, reply: Reply<Retried>, out: &mut Vec<Effect>) {
+        self.applying = None;
+        match reply {
+            Reply::Done(retried) => {
+                self.did(retried.counts, out);
+                if let Some(error) = retried.pause {
+                    self.outage(now, &error, out);
+                }
+            }
+            Reply::Refused(error) | Reply::Unknown(error) => self.outage(now, &error, out),
+        }
+    }
+
+    fn on_moved(&mut self, reply: &Reply<u64>) {
+        let moved = self.moving.take().unwrap_or_default();
+        if matches!(reply, Reply::Done(_)) {
+            for (id, cursor) in moved {
+                if let Some(lane) = self.lanes.get_mut(&id) {
+                    lane.position.cursor = lane.position.cursor.max(cursor);
+                }
+            }
+        }
+    }
+
+    // ---- what follows ----
+
+    /// Another incarnation: positions of the old one say nothing about where entries stand.
+    fn incarnated(&mut self, incarnation: Uuid, out: &mut Vec<Effect>) {
+        let before = self.incarnation.replace(incarnation);
+        if before.is_some_and(|b| b != incarnation) {
+            self.lanes.values_mut().for_each(|l| l.rewind(EntryId::START));
+            self.bell = true;
+            out.push(Effect::Note(Note::StreamRestarted));
+        }
+    }
+
+    fn did(&mut self, counts: Counts, out: &mut Vec<Effect>) {
+        if counts != Counts::default() {
+            self.counts += counts;
+            out.push(Effect::Note(Note::Did(counts)));
+        }
+    }
+
+    fn breaker(&mut self, now: Ticks, failures: Vec<String>, out: &mut Vec<Effect>) {
+        if failures.is_empty() {
+            self.blamed.clear();
+        }
+        for fingerprint in failures {
+            *self.blamed.entry(fingerprint).or_default() += 1;
+        }
+        let worst = self.blamed.iter().max_by_key(|(_, keys)| **keys);
+        let Some((fingerprint, _)) = worst.filter(|(_, keys)| **keys >= self.options.breaker_keys) else {
+            return;
+        };
+        let fingerprint = fingerprint.clone();
+        self.blamed.clear();
+        let pause = self.pause(now);
+        out.push(Effect::Note(Note::Breaker(fingerprint, pause)));
+    }
+
+    fn rewind_all(&mut self, flight: &Flight) {
+        for (id, _) in flight {
+            if let Some(lane) = current(&mut self.lanes, flight, *id) {
+                let cursor = lane.position.cursor;
+                lane.rewind(cursor);
+            }
+        }
+        self.bell = true;
+    }
+
+    fn drop_lane(&mut self, id: LaneId, note: Note, out: &mut Vec<Effect>) {
+        if matches!(note, Note::Fenced(_)) {
+            self.own.fenced(id);
+        }
+        if self.lanes.remove(&id).is_some() {
+            out.push(Effect::Note(note));
+        }
+    }
+
+    fn outage(&mut self, now: Ticks, error: &Error, out: &mut Vec<Effect>) {
+        let pause = self.pause(now);
+        out.push(Effect::Note(Note::Outage(error.to_string(), pause)));
+    }
+
+    fn pause(&mut self, now: Ticks) -> Duration {
+        let pause =
+            (self.options.backoff_min * 2u32.pow(self.failures.min(16))).min(self.options.backoff_max);
+        self.failures += 1;
+        self.pause_until = now.after(pause);
+        pause
+    }
+
+    // ---- what is due ----
+
+    fn drive(&mut self, now: Now, out: &mut Vec<Effect>) {
+        self.end_drained(now.ticks);
+        if now.ticks >= self.pause_until && !self.stopping {
+            self.send_registers(now.ticks, out);
+            self.send_apply(now, out);
+            self.send_read(now.ticks, out);
+            self.send_cursors(now.ticks, out);
+        }
+        if let Some(hold) = self.own.due(now.ticks) {
+            out.push(Effect::Hold(hold));
+        }
+        if self.own.left() {
+            self.stopped = true;
+            out.push(Effect::Stopped);
+        }
+    }
+
+    fn end_drained(&mut self, now: Ticks) {
+        for id in self.own.draining() {
+            if !self.applying.iter().flatten().any(|(lane, _)| *lane == id) {
+                self.lanes.remove(&id);
+                self.own.drained(id, now);
+            }
+        }
+    }
+
+    fn send_registers(&mut self, now: Ticks, out: &mut Vec<Effect>) {
+        if !self.asking && (now >= self.ask_at || (self.bell && self.known.is_empty())) {
+            self.asking = true;
+            self.ask_at = now.after(self.options.poll_every);
+            out.push(Effect::Registers);
+        }
+    }
+
+    fn send_apply(&mut self, now: Now, out: &mut Vec<Effect>) {
+        if self.applying.is_some() || self.lanes.is_empty() {
+            return;
+        }
+        let member = self.own.member();
+        if now.ticks >= self.retry_at {
+            self.retry_at = now.ticks.after(self.options.retry_every);
+            let lanes: Vec<_> = self
+                .own
+                .lanes()
+                .filter(|(id, _)| self.own.may_work(*id))
+                .collect();
+            self.applying = Some(lanes.iter().map(|(id, _)| (*id, 0)).collect());
+            out.push(Effect::Retry(Retry {
+                member,
+                lanes,
+                now: now.wall,
+            }));
+            return;
+        }
+        let careful = self.lanes.values().any(Lane::has_careful_work);
+        let mut room = if careful {
+            64
+        } else {
+            self.options.batch_max as usize
+        };
+        let mut flight = Flight::new();
+        let mut lanes = Vec::new();
+        for (id, lane) in &mut self.lanes {
+            if room == 0 || !self.own.may_work(*id) {
+                continue;
+            }
+            if let Some(batch) = lane.take(*id, careful, room) {
+                room -= batch.entries.len();
+                flight.push((*id, lane.epoch));
+                lanes.push(batch);
+            }
+        }
+        if !lanes.is_empty() {
+            self.applying = Some(flight);
+            out.push(Effect::Apply(Batch {
+                member,
+                lanes,
+                careful,
+                now: now.wall,
+            }));
+        }
+    }
+
+    fn send_read(&mut self, now: Ticks, out: &mut Vec<Effect>) {
+        let gap_over = |l: &Lane| matches!(l.state, State::Gap(until) if until <= now);
+        for lane in self.lanes.values_mut().filter(|l| gap_over(l)) {
+            lane.state = State::Live;
+            lane.rewind(EntryId::START);
+            self.bell = true;
+        }
+        let ahead: usize = self.lanes.values().map(Lane::ahead).sum();
+        let due = self.bell || self.more || now >= self.poll_at;
+        if self.reading.is_some() || !due || ahead >= self.options.batch_max as usize {
+            return;
+        }
+        let lanes: Vec<_> = self
+            .lanes
+            .iter()
+            .filter(|(_, l)| l.state == State::Live)
+            .collect();
+        let Some(after) = lanes.iter().map(|(_, l)| l.read).min() else {
+            return;
+        };
+        self.bell = false;
+        self.poll_at = now.after(self.options.poll_every);
+        self.reading = Some(lanes.iter().map(|(id, l)| (**id, l.epoch)).collect());
+        let lanes = lanes.into_iter().map(|(id, _)| *id).collect();
+        let (limit, bytes_max) = (self.options.batch_max, self.options.bytes_max);
+        out.push(Effect::Read {
+            after,
+            lanes,
+            limit,
+            bytes_max,
+        });
+    }
+
+    fn send_cursors(&mut self, now: Ticks, out: &mut Vec<Effect>) {
+        if self.moving.is_some() || now < self.move_at || self.lanes.is_empty() {
+            return;
+        }
+        self.move_at = now.after(self.options.poll_every);
+        let busy: Vec<_> = self.applying.iter().flatten().map(|(id, _)| *id).collect();
+        let idle = |(id, l): &(&LaneId, &Lane)| !busy.contains(id) && l.idle_beyond_cursor();
+        let moves: Vec<_> = self
+            .lanes
+            .iter()
+            .filter(idle)
+            .map(|(id, l)| (*id, l.token, l.read))
+            .collect();
+        self.moving = Some(moves.iter().map(|(id, _, cursor)| (*id, *cursor)).collect());
+        out.push(Effect::MoveCursors(moves));
+    }
+}
+
+fn current<'a>(lanes: &'a mut BTreeMap<LaneId, Lane>, flight: &Flight, id: LaneId) -> Option<&'a mut Lane> {
+    let epoch = flight.iter().find(|(lane, _)| *lane == id)?.1;
+    lanes.get_mut(&id).filter(|l| l.epoch == epoch)
+}

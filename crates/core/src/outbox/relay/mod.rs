@@ -1,0 +1,691 @@
+//! The relay machine: owned lanes in, planned batches out, acknowledged rows settled.
+//!
+//! # The shape
+//! At most one [`Effect::Turn`], one [`Effect::Append`], one [`Effect::Register`] and one chore are in flight, beside
+//! the hold. A turn settles what the last append acknowledged and plans the next batch, so that the steady state costs
+//! one transaction and one append per batch, and neither waits for the other.
+//!
+//! # One way back from every doubt
+//! After an unknown outcome, a fence that moved or a stream that lost entries, the lane is *reloaded*: its state from
+//! the next hold, its plan from a turn, its register from the sink. The three are reconciled in [`lane::Lane::reconcile`].
+//!
+//! Every effect gets exactly one reply; a driver turns silence into [`Reply::Unknown`].
+
+mod lane;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::error::{Error, Reply};
+use crate::lane::ownership::{self, Change, Ownership};
+use crate::lane::{Held, Hold, LaneId};
+use crate::lease::{Nonce, Token};
+use crate::outbox::{LaneState, LaneTurned, Park, ParkReply, Refill, Turn, Turned};
+use crate::stream::{Appended, LaneAppend, Lost, Register};
+use crate::time::Ticks;
+
+use lane::{Lane, Phase};
+
+/// How a relay works; each number with its reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Ownership of lanes.
+    pub hold: ownership::Options,
+    /// Most events in one plan and in one append: 1,000 keeps a batch under a few milliseconds.
+    pub batch_max: u32,
+    /// Most payload bytes in one plan: 1 MiB.
+    pub bytes_max: usize,
+    /// How often registers of idle lanes are compared with what is settled: 2 s bounds how long a loss goes unseen.
+    pub audit_every: Duration,
+    /// Poll without a ring this often: 1 s, the backstop of the doorbell.
+    pub poll_every: Duration,
+    /// First pause after an outage; doubles.
+    pub backoff_min: Duration,
+    /// Longest pause after an outage.
+    pub backoff_max: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            hold: ownership::Options {
+                label: "relay".into(),
+                ..ownership::Options::default()
+            },
+            batch_max: 1000,
+            bytes_max: 1024 * 1024,
+            audit_every: Duration::from_secs(2),
+            poll_every: Duration::from_secs(1),
+            backoff_min: Duration::from_millis(50),
+            backoff_max: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What happened.
+#[derive(Debug)]
+pub enum Input {
+    /// Time passed.
+    Tick,
+    /// The doorbell rang: rows may be waiting.
+    Rung,
+    /// Reply to [`Effect::Hold`].
+    Held(Reply<Held<LaneState>>),
+    /// Reply to [`Effect::Turn`].
+    Turned(Reply<Vec<Turned>>),
+    /// Reply to [`Effect::Append`].
+    Appended(Reply<Vec<Appended>>),
+    /// Reply to [`Effect::Register`].
+    Registered(Reply<Vec<Option<Register>>>),
+    /// Reply to [`Effect::Refill`].
+    Refilled(Reply<Refill>),
+    /// Reply to [`Effect::Park`].
+    Parked(Reply<ParkReply>),
+    /// Reply to [`Effect::Declare`].
+    Declared(Reply<Appended>),
+    /// Finish what is in flight, release every lane, then [`Effect::Stopped`].
+    Stop,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// One round trip of ownership.
+    Hold(Hold),
+    /// One transaction of the outbox.
+    Turn(Turn),
+    /// Append as planned.
+    Append(Vec<LaneAppend>),
+    /// Raise and read registers.
+    Register(Vec<(LaneId, Token)>),
+    /// Read settled events back, from this number on.
+    Refill {
+        /// The lane.
+        lane: LaneId,
+        /// The tenure's token.
+        token: Token,
+        /// First number wanted.
+        from: u64,
+        /// Most events.
+        limit: u32,
+    },
+    /// Set a poisoned key aside.
+    Park(Park),
+    /// Declare a range lost.
+    Declare(Lost, Token),
+    /// Something people and metrics want to know.
+    Note(Note),
+    /// Everything is released; the machine takes no further input.
+    Stopped,
+}
+
+/// For logs and metrics.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Note {
+    /// A lane is mine. `unfinished` planned events were left by the owner before.
+    Gained(LaneId, Token, u64),
+    /// A lane went: expired, released, or taken.
+    Lost(LaneId),
+    /// A store or sink refused my token.
+    Fenced(LaneId),
+    /// Events acknowledged by the sink.
+    Published(u64),
+    /// Events the stream already had, met after a lost reply or a take-over.
+    AlreadyThere(u64),
+    /// The stream lost its tail: its register is here, the last settled number is there.
+    StreamLost {
+        /// The lane.
+        lane: LaneId,
+        /// The stream's register.
+        register: u64,
+        /// The last settled number.
+        settled: u64,
+    },
+    /// Events put back.
+    Refilled(LaneId, u64),
+    /// A range no archive holds.
+    DeclaredLost(Lost),
+    /// A key was set aside; the count of numbers made void.
+    Parked(LaneId, u64),
+    /// A database went back in time; the lane stays stopped.
+    Forked(LaneId, u64),
+    /// A store or the sink cannot work now; a retry comes after this pause.
+    Outage(String, Duration),
+}
+
+/// For status and lag.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Status {
+    /// Lanes owned.
+    pub lanes: usize,
+    /// Planned and not yet acknowledged.
+    pub unacknowledged: usize,
+    /// Lanes stopped by a fork.
+    pub forked: usize,
+    /// Published since the start.
+    pub published: u64,
+    /// Ownership is known, nothing waits and nothing is in flight.
+    pub quiet: bool,
+}
+
+/// Which lanes, under which epoch, an effect in flight is about: replies for an older epoch are no-ops.
+type Flight = Vec<(LaneId, u64)>;
+
+/// The machine.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)]
+pub struct Machine {
+    options: Options,
+    own: Ownership,
+    lanes: BTreeMap<LaneId, Lane>,
+    epoch: u64,
+    turn: Option<Flight>,
+    append: Option<Flight>,
+    register: Option<Flight>,
+    chore: Option<(LaneId, u64)>,
+    owned: bool,
+    bell: bool,
+    poll_at: Ticks,
+    audit_at: Ticks,
+    pause_until: Ticks,
+    failures: u32,
+    published: u64,
+    stopping: bool,
+    stopped: bool,
+}
+
+impl Machine {
+    /// A relay that owns nothing yet. `member` is drawn once per process start.
+    pub fn new(options: Options, member: Nonce) -> Self {
+        Self {
+            own: Ownership::new(member, options.hold.clone()),
+            options,
+            lanes: BTreeMap::new(),
+            epoch: 0,
+            turn: None,
+            append: None,
+            register: None,
+            chore: None,
+            owned: false,
+            bell: true,
+            poll_at: Ticks::default(),
+            audit_at: Ticks::default(),
+            pause_until: Ticks::from_micros(i64::MIN),
+            failures: 0,
+            published: 0,
+            stopping: false,
+            stopped: false,
+        }
+    }
+
+    /// For status.
+    pub fn status(&self) -> Status {
+        Status {
+            lanes: self.lanes.len(),
+            unacknowledged: self.lanes.values().map(|l| l.planned.len()).sum(),
+            forked: self.lanes.values().filter(|l| l.phase == Phase::Forked).count(),
+            published: self.published,
+            quiet: self.quiet(),
+        }
+    }
+
+    /// This worker's nonce.
+    pub fn member(&self) -> Nonce {
+        self.own.member()
+    }
+
+    fn quiet(&self) -> bool {
+        let in_flight = self.turn.is_some() || self.append.is_some() || self.register.is_some();
+        self.owned && !self.bell && !in_flight && self.chore.is_none() && self.lanes.values().all(Lane::quiet)
+    }
+
+    /// Takes one input and says what to do.
+    pub fn step(&mut self, now: Ticks, input: Input) -> Vec<Effect> {
+        let mut out = Vec::new();
+        if self.stopped {
+            return out;
+        }
+        self.take(now, input, &mut out);
+        for lane in self.own.expire(now) {
+            self.drop_lane(lane, Note::Lost(lane), &mut out);
+        }
+        self.drive(now, &mut out);
+        out
+    }
+
+    /// When to send [`Input::Tick`] at the latest.
+    pub fn wake_at(&self) -> Option<Ticks> {
+        if self.stopped {
+            return None;
+        }
+        let poll = (!self.stopping).then_some(self.poll_at.min(self.audit_at).max(self.pause_until));
+        self.own.wake_at().into_iter().chain(poll).min()
+    }
+
+    fn take(&mut self, now: Ticks, input: Input, out: &mut Vec<Effect>) {
+        match input {
+            Input::Tick => {}
+            Input::Rung => self.bell = true,
+            Input::Held(reply) => self.on_held(now, reply, out),
+            Input::Turned(reply) => self.on_turned(now, reply, out),
+            Input::Appended(reply) => self.on_appended(now, reply, out),
+            Input::Registered(reply) => self.on_registered(now, reply, out),
+            Input::Refilled(reply) => self.on_refilled(now, reply, out),
+            Input::Parked(reply) => self.on_parked(now, reply, out),
+            Input::Declared(reply) => self.on_declared(now, reply, out),
+            Input::Stop => {
+                self.stopping = true;
+                self.own.stop(now);
+            }
+        }
+    }
+
+    // ---- replies ----
+
+    fn on_held(&mut self, now: Ticks, reply: Reply<Held<LaneState>>, out: &mut Vec<Effect>) {
+        let held = match reply {
+            Reply::Done(held) => held,
+            Reply::Refused(error) | Reply::Unknown(error) => {
+                self.own.failed(now);
+                return self.outage(now, &error, out);
+            }
+        };
+        self.owned = true;
+        for change in self.own.held(now, held) {
+            match change {
+                Change::Gained { lane, token, state } => {
+                    self.epoch += 1;
+                    self.lanes.insert(lane, Lane::loading(token, self.epoch, state));
+                    out.push(Effect::Note(Note::Gained(
+                        lane,
+                        token,
+                        state.planned - state.settled,
+                    )));
+                }
+                Change::Kept { lane, state } => {
+                    // A state read before the doubt began contradicts the next turn, and the lane is loaded again.
+                    if let Some(l) = self.lanes.get_mut(&lane).filter(|l| l.phase == Phase::Doubt) {
+                        *l = l.reloaded(state);
+                    }
+                }
+                Change::Lost(lane) => self.drop_lane(lane, Note::Lost(lane), out),
+            }
+        }
+    }
+
+    fn on_turned(&mut self, now: Ticks, reply: Reply<Vec<Turned>>, out: &mut Vec<Effect>) {
+        let flight = self.turn.take().unwrap_or_default();
+        let turned = match reply {
+            Reply::Done(turned) => turned,
+            Reply::Refused(error) => {
+                self.lanes.values_mut().for_each(|l| l.settling = None);
+                return self.outage(now, &error, out);
+            }
+            Reply::Unknown(error) => {
+                self.doubt(&flight);
+                return self.outage(now, &error, out);
+            }
+        };
+        self.failures = 0;
+        for t in turned {
+            let Some(lane) = current(&mut self.lanes, &flight, t.lane) else {
+                continue;
+            };
+            match t.outcome {
+                LaneTurned::Fenced => self.drop_lane(t.lane, Note::Fenced(t.lane), out),
+                LaneTurned::Planned { events, more } => lane.turned(events, more),
+            }
+        }
+        self.reconcile_all(out);
+    }
+
+    fn on_appended(&mut self, now: Ticks, reply: Reply<Vec<Appended>>, out: &mut Vec<Effect>) {
+        let flight = self.append.take().unwrap_or_default();
+        let outcomes = match reply {
+            Reply::Done(outcomes) => outcomes,
+            Reply::Refused(error) => return self.outage(now, &error, out),
+            Reply::Unknown(error) => {
+                for (id, _) in &flight {
+                    if let Some(lane) = current(&mut self.lanes, &flight, *id) {
+                        lane.register = None;
+                        lane.ask_register = true;
+                    }
+                }
+                return self.outage(now, &error, out);
+            }
+        };
+        self.failures = 0;
+        let mut published = 0;
+        for ((id, _), outcome) in flight.iter().zip(outcomes) {
+            let Some(lane) = current(&mut self.lanes, &flight, *id) else {
+                continue;
+            };
+            match outcome {
+                Appended::Through(n) => {
+                    let count = lane.acknowledge(n);
+                    if lane.refilling() {
+                        out.push(Effect::Note(Note::Refilled(*id, count)));
+                    } else {
+                        published += count;
+                    }
+                }
+                Appended::Moved(register) => {
+                    lane.register = Some(Some(register));
+                    self.reconcile(*id, out);
+                }
+                Appended::Fenced(_) => self.drop_lane(*id, Note::Fenced(*id), out),
+                Appended::Poison { n, reason } => lane.poison = Some((n, reason)),
+                Appended::Paused(reason) => {
+                    let pause = self.options.backoff_max.min(self.options.backoff_min * 8);
+                    lane.paused_until = now.after(pause);
+                    out.push(Effect::Note(Note::Outage(reason, pause)));
+                }
+            }
+        }
+        if published > 0 {
+            self.published += published;
+            out.push(Effect::Note(Note::Published(published)));
+        }
+    }
+
+    fn on_registered(&mut self, now: Ticks, reply: Reply<Vec<Option<Register>>>, out: &mut Vec<Effect>) {
+        let flight = self.register.take().unwrap_or_default();
+        let registers = match reply {
+            Reply::Done(registers) => registers,
+            Reply::Refused(error) | Reply::Unknown(error) => return self.outage(now, &error, out),
+        };
+        for ((id, _), register) in flight.iter().zip(registers) {
+            let Some(lane) = current(&mut self.lanes, &flight, *id) else {
+                continue;
+            };
+            if register.is_some_and(|r| r.token > lane.token) {
+                self.drop_lane(*id, Note::Fenced(*id), out);
+                continue;
+            }
+            lane.register = Some(register);
+            lane.ask_register = false;
+            self.reconcile(*id, out);
+        }
+    }
+
+    fn on_refilled(&mut self, now: Ticks, reply: Reply<Refill>, out: &mut Vec<Effect>) {
+        let Some((id, lane)) = self.end_chore() else {
+            return;
+        };
+        match reply {
+            Reply::Done(Refill::Events(events)) if events.is_empty() => lane.phase = Phase::Doubt,
+            Reply::Done(Refill::Events(events)) => lane.refill(events),
+            Reply::Done(Refill::Missing { oldest, chain }) => lane.missing(id, oldest, chain),
+            Reply::Done(Refill::Fenced) => return self.drop_lane(id, Note::Fenced(id), out),
+            Reply::Refused(error) | Reply::Unknown(error) => return self.outage(now, &error, out),
+        }
+        if self.lanes.get(&id).is_some_and(|l| l.phase == Phase::Forked) {
+            out.push(Effect::Note(Note::Forked(id, 0)));
+        }
+    }
+
+    fn on_parked(&mut self, now: Ticks, reply: Reply<ParkReply>, out: &mut Vec<Effect>) {
+        let Some((id, lane)) = self.end_chore() else {
+            return;
+        };
+        match reply {
+            Reply::Done(ParkReply::Parked { token, voided }) => {
+                lane.voided(token, &voided);
+                self.own.retoken(id, token);
+                out.push(Effect::Note(Note::Parked(id, voided.len() as u64)));
+            }
+            Reply::Done(ParkReply::Fenced) => self.drop_lane(id, Note::Fenced(id), out),
+            Reply::Refused(error) => self.outage(now, &error, out),
+            Reply::Unknown(error) => {
+                // The token may have been raised: this tenure ends, the next hold tells.
+                self.own.fenced(id);
+                self.drop_lane(id, Note::Fenced(id), out);
+                self.own.refresh(now);
+                self.outage(now, &error, out);
+            }
+        }
+    }
+
+    fn on_declared(&mut self, now: Ticks, reply: Reply<Appended>, out: &mut Vec<Effect>) {
+        let Some((id, lane)) = self.end_chore() else {
+            return;
+        };
+        match reply {
+            Reply::Done(Appended::Through(n)) => {
+                if let Some(lost) = lane.declared(n) {
+                    out.push(Effect::Note(Note::DeclaredLost(lost)));
+                }
+            }
+            Reply::Done(Appended::Fenced(_)) => self.drop_lane(id, Note::Fenced(id), out),
+            Reply::Done(_) => lane.phase = Phase::Doubt,
+            Reply::Refused(error) | Reply::Unknown(error) => self.outage(now, &error, out),
+        }
+    }
+
+    // ---- what follows ----
+
+    fn reconcile_all(&mut self, out: &mut Vec<Effect>) {
+        let loaded: Vec<_> = self
+            .lanes
+            .iter()
+            .filter(|(_, l)| l.phase == Phase::Loaded)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in loaded {
+            self.reconcile(id, out);
+        }
+    }
+
+    fn reconcile(&mut self, id: LaneId, out: &mut Vec<Effect>) {
+        let Some(lane) = self.lanes.get_mut(&id) else {
+            return;
+        };
+        let settled = lane.settled.0;
+        match lane.reconcile() {
+            lane::Reconciled::Waiting | lane::Reconciled::Reload | lane::Reconciled::Live(0) => {}
+            lane::Reconciled::Live(already) => out.push(Effect::Note(Note::AlreadyThere(already))),
+            lane::Reconciled::Lost(register) => {
+                out.push(Effect::Note(Note::StreamLost {
+                    lane: id,
+                    register,
+                    settled,
+                }));
+            }
+            lane::Reconciled::Forked(n) => out.push(Effect::Note(Note::Forked(id, n))),
+        }
+    }
+
+    fn doubt(&mut self, flight: &Flight) {
+        for (id, _) in flight {
+            if let Some(lane) = current(&mut self.lanes, flight, *id) {
+                lane.phase = Phase::Doubt;
+                lane.settling = None;
+            }
+        }
+    }
+
+    fn end_chore(&mut self) -> Option<(LaneId, &mut Lane)> {
+        let (id, epoch) = self.chore.take()?;
+        Some((id, self.lanes.get_mut(&id).filter(|l| l.epoch == epoch)?))
+    }
+
+    fn drop_lane(&mut self, id: LaneId, note: Note, out: &mut Vec<Effect>) {
+        if matches!(note, Note::Fenced(_)) {
+            self.own.fenced(id);
+        }
+        if self.lanes.remove(&id).is_some() {
+            out.push(Effect::Note(note));
+        }
+    }
+
+    /// Nothing is written for an outage; everything waits, longer each time.
+    fn outage(&mut self, now: Ticks, error: &Error, out: &mut Vec<Effect>) {
+        let pause =
+            (self.options.backoff_min * 2u32.pow(self.failures.min(16))).min(self.options.backoff_max);
+        self.failures += 1;
+        self.pause_until = now.after(pause);
+        out.push(Effect::Note(Note::Outage(error.to_string(), pause)));
+    }
+
+    // ---- what is due ----
+
+    fn drive(&mut self, now: Ticks, out: &mut Vec<Effect>) {
+        self.end_drained(now);
+        if now >= self.pause_until {
+            if self.lanes.values().any(|l| l.phase == Phase::Doubt) {
+                self.own.refresh(now);
+            }
+            self.send_register(now, out);
+            self.send_chore(out);
+            self.send_append(now, out);
+            self.send_turn(now, out);
+        }
+        if let Some(hold) = self.own.due(now) {
+            out.push(Effect::Hold(hold));
+        }
+        if self.own.left() {
+            self.stopped = true;
+            out.push(Effect::Stopped);
+        }
+    }
+
+    fn end_drained(&mut self, now: Ticks) {
+        for id in self.own.draining() {
+            let busy = self.busy(id);
+            if self.lanes.get(&id).is_none_or(|l| !busy && !l.unsettled()) {
+                self.own.drained(id, now);
+            }
+        }
+    }
+
+    fn busy(&self, id: LaneId) -> bool {
+        let in_flight = |f: &Option<Flight>| f.iter().flatten().any(|(lane, _)| *lane == id);
+        in_flight(&self.turn) || in_flight(&self.append) || self.chore.is_some_and(|(lane, _)| lane == id)
+    }
+
+    fn send_register(&mut self, now: Ticks, out: &mut Vec<Effect>) {
+        if self.register.is_some() {
+            return;
+        }
+        if now >= self.audit_at {
+            self.audit_at = now.after(self.options.audit_every);
+            self.lanes
+                .values_mut()
+                .filter(|l| l.phase == Phase::Live)
+                .for_each(|l| l.ask_register = true);
+        }
+        let appending: Vec<_> = self.append.iter().flatten().map(|(id, _)| *id).collect();
+        let wanted = |(id, l): &(&LaneId, &mut Lane)| l.wants_register() && !appending.contains(id);
+        let asks: Vec<_> = self
+            .lanes
+            .iter_mut()
+            .filter(wanted)
+            .map(|(id, l)| (*id, l.token, l.epoch))
+            .collect();
+        if asks.is_empty() {
+            return;
+        }
+        self.register = Some(asks.iter().map(|(id, _, epoch)| (*id, *epoch)).collect());
+        out.push(Effect::Register(
+            asks.into_iter().map(|(id, token, _)| (id, token)).collect(),
+        ));
+    }
+
+    fn send_chore(&mut self, out: &mut Vec<Effect>) {
+        if self.chore.is_some() {
+            return;
+        }
+        let (member, limit) = (self.own.member(), self.options.batch_max);
+        let appending: Vec<_> = self.append.iter().flatten().map(|(id, _)| *id).collect();
+        let turning: Vec<_> = self.turn.iter().flatten().map(|(id, _)| *id).collect();
+        for (id, lane) in &mut self.lanes {
+            if appending.contains(id) || turning.contains(id) {
+                continue;
+            }
+            if let Some(effect) = lane.chore(*id, member, limit) {
+                self.chore = Some((*id, lane.epoch));
+                out.push(effect);
+                return;
+            }
+        }
+    }
+
+    fn send_append(&mut self, now: Ticks, out: &mut Vec<Effect>) {
+        if self.append.is_some() {
+            return;
+        }
+        let mut room = self.options.batch_max as usize;
+        let mut flight = Flight::new();
+        let mut appends = Vec::new();
+        let registering: Vec<_> = self.register.iter().flatten().map(|(id, _)| *id).collect();
+        for (id, lane) in &mut self.lanes {
+            if room == 0 || registering.contains(id) || !lane.appendable(now) || !self.own.may_work(*id) {
+                continue;
+            }
+            let entries = lane.next_entries(room);
+            room -= entries.len();
+            flight.push((*id, lane.epoch));
+            appends.push(LaneAppend {
+                lane: *id,
+                token: lane.token,
+                entries,
+            });
+        }
+        if !appends.is_empty() {
+            self.append = Some(flight);
+            out.push(Effect::Append(appends));
+        }
+    }
+
+    fn send_turn(&mut self, now: Ticks, out: &mut Vec<Effect>) {
+        if self.turn.is_some() {
+            return;
+        }
+        let poll = self.bell || now >= self.poll_at;
+        let share = self.share(now);
+        let ahead_max = self.options.batch_max as usize;
+        let chore = self.chore.map(|(id, _)| id);
+        let mut flight = Flight::new();
+        let mut lanes = Vec::new();
+        for (id, lane) in &mut self.lanes {
+            if chore == Some(*id) {
+                continue;
+            }
+            if let Some(turn) = lane.turn(*id, poll, self.own.may_work(*id), share, ahead_max) {
+                flight.push((*id, lane.epoch));
+                lanes.push(turn);
+            }
+        }
+        if poll && share > 0 {
+            self.bell = false;
+            self.poll_at = now.after(self.options.poll_every);
+        }
+        if !lanes.is_empty() {
+            self.turn = Some(flight);
+            let (member, bytes_max) = (self.own.member(), self.options.bytes_max);
+            out.push(Effect::Turn(Turn {
+                member,
+                lanes,
+                bytes_max,
+            }));
+        }
+    }
+
+    /// Rows each lane may plan now: two batches are planned ahead in all, so that no append waits for the disk.
+    fn share(&self, now: Ticks) -> u32 {
+        let ahead: usize = self.lanes.values().map(|l| l.ahead(now)).sum();
+        let room = (2 * self.options.batch_max as usize).saturating_sub(ahead);
+        if room < self.options.batch_max as usize / 4 {
+            return 0;
+        }
+        let hungry = self.lanes.values().filter(|l| l.more).count().max(1);
+        u32::try_from((room / hungry).clamp(16, self.options.batch_max as usize)).unwrap_or(16)
+    }
+}
+
+fn current<'a>(lanes: &'a mut BTreeMap<LaneId, Lane>, flight: &Flight, id: LaneId) -> Option<&'a mut Lane> {
+    let epoch = flight.iter().find(|(lane, _)| *lane == id)?.1;
+    lanes.get_mut(&id).filter(|l| l.epoch == epoch)
+}
