@@ -3,6 +3,7 @@
 pub mod bell;
 pub mod clock;
 pub mod inbox;
+pub mod lease;
 
 pub use bell::Bell;
 pub use clock::Clock;
