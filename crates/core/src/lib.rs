@@ -20,3 +20,6 @@ pub use error::{Code, Effect, Error, Kind, Reply, Result, Retry};
 pub use event::{Draft, Event};
 pub use time::{Ticks, Timestamp};
 pub use uuid::Uuid;
+//! Placeholder.
+
+pub mod dead_letter;
