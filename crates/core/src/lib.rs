@@ -4,6 +4,7 @@
 //! `step(&mut self, now, input) -> effects` and a `wake_at`; a driver performs the effects and feeds the replies back.
 //! What the simulator drives is what ships (ADR-0004).
 
+pub mod dead_letter;
 pub mod error;
 pub mod event;
 pub mod inbox;
@@ -20,6 +21,3 @@ pub use error::{Code, Effect, Error, Kind, Reply, Result, Retry};
 pub use event::{Draft, Event};
 pub use time::{Ticks, Timestamp};
 pub use uuid::Uuid;
-//! Placeholder.
-
-pub mod dead_letter;
