@@ -17,6 +17,7 @@ mod error;
 pub mod outbox;
 mod schema;
 mod sql;
+pub mod stream;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -29,6 +30,7 @@ pub use outbox::SqliteOutbox;
 pub use rusqlite;
 pub use schema::{MIGRATIONS, Migration, VERSION as SCHEMA_VERSION, sql as schema_sql};
 pub use sql::Sql;
+pub use stream::SqliteStream;
 pub use writer::Writer;
 
 use tidegate_core::{Code, Error, Result, limits};
