@@ -14,6 +14,7 @@ mod clock;
 mod columns;
 mod db;
 mod error;
+pub mod lease;
 pub mod outbox;
 mod schema;
 mod sql;
