@@ -1,1 +1,19 @@
-//! Placeholder.
+//! Events out of a service's database and into others: nothing lost, doubled or reordered.
+//!
+//! This crate is what a service adds to its `Cargo.toml`: workers that drive the rules of [`tidegate_core`] over the
+//! places of [`tidegate_stores`] on tokio. It re-exports both.
+
+pub mod clock;
+pub mod consumer;
+pub mod crash;
+pub mod drain;
+pub mod relay;
+pub mod worker;
+
+pub use consumer::Consumer;
+pub use drain::Drain;
+pub use relay::Relay;
+pub use tidegate_core::{Code, Draft, Effect, Error, Event, Kind, Result, Retry, Timestamp, Uuid};
+pub use tidegate_core::{inbox, lane, lease as leases, limits, outbox, store, stream};
+pub use tidegate_stores as stores;
+pub use worker::{Drained, State, Status, Worker};

@@ -185,6 +185,8 @@ pub struct Status {
     pub oldest: Option<Timestamp>,
     /// Totals since the start.
     pub counts: Counts,
+    /// Ownership is known, nothing waits in my lanes and nothing is in flight.
+    pub quiet: bool,
 }
 
 type Flight = Vec<(LaneId, u64)>;
@@ -213,7 +215,9 @@ pub struct Machine {
     pause_until: Ticks,
     failures: u32,
     blamed: BTreeMap<String, usize>,
-    behind: u64,
+    owned: bool,
+    asked: bool,
+    registers: BTreeMap<LaneId, u64>,
     counts: Counts,
     stopping: bool,
     stopped: bool,
@@ -243,7 +247,9 @@ impl Machine {
             pause_until: Ticks::from_micros(i64::MIN),
             failures: 0,
             blamed: BTreeMap::new(),
-            behind: 0,
+            owned: false,
+            asked: false,
+            registers: BTreeMap::new(),
             counts: Counts::default(),
             stopping: false,
             stopped: false,
@@ -258,10 +264,31 @@ impl Machine {
             careful: count(Lane::careful),
             gaps: count(|l| matches!(l.state, State::Gap(_))),
             stopped: count(|l| l.state == State::Stopped),
-            behind: self.behind,
+            behind: self.behind(),
             oldest: self.lanes.values().filter_map(Lane::oldest).min(),
             counts: self.counts,
+            quiet: self.quiet(),
         }
+    }
+
+    /// This worker's nonce.
+    pub fn member(&self) -> Nonce {
+        self.own.member()
+    }
+
+    fn behind(&self) -> u64 {
+        let lane_behind = |(id, l): (&LaneId, &Lane)| {
+            self.registers
+                .get(id)
+                .map_or(0, |n| n.saturating_sub(l.position.hw))
+        };
+        self.lanes.iter().map(lane_behind).sum()
+    }
+
+    fn quiet(&self) -> bool {
+        let in_flight = self.reading.is_some() || self.applying.is_some() || self.discovering.is_some();
+        let waiting = self.bell || self.more || self.lanes.values().any(|l| l.ahead() > 0);
+        self.owned && self.asked && !in_flight && !waiting && self.behind() == 0
     }
 
     /// Takes one input and says what to do.
@@ -321,6 +348,7 @@ impl Machine {
                 return self.outage(now, &error, out);
             }
         };
+        self.owned = true;
         for change in self.own.held(now, held) {
             match change {
                 Change::Gained { lane, token, state } => {
@@ -363,12 +391,12 @@ impl Machine {
             let positions = fresh.iter().map(|(id, r)| (*id, start(r.n, r.chain))).collect();
             out.push(Effect::Discover(positions));
         }
-        self.behind = 0;
+        self.asked = true;
+        self.registers = registers.lanes.iter().map(|(id, r)| (*id, r.n)).collect();
         for (id, register) in &registers.lanes {
             let Some(lane) = self.lanes.get_mut(id) else {
                 continue;
             };
-            self.behind += register.n.saturating_sub(lane.position.hw);
             if lane.overlooked(register.n) {
                 lane.rewind(EntryId::START);
                 self.bell = true;
@@ -381,6 +409,7 @@ impl Machine {
         match reply {
             Reply::Done(()) => {
                 self.known.extend(lanes);
+                self.owned = false;
                 self.own.refresh(now);
             }
             Reply::Refused(error) | Reply::Unknown(error) => self.outage(now, &error, out),

@@ -106,6 +106,11 @@ impl Lane {
         self.phase == Phase::Live && self.acked.0 > self.settled.0
     }
 
+    pub(super) fn quiet(&self) -> bool {
+        let idle = self.phase == Phase::Live && self.planned.is_empty() && !self.more && !self.unsettled();
+        idle || self.phase == Phase::Forked
+    }
+
     pub(super) fn wants_register(&self) -> bool {
         self.ask_register && matches!(self.phase, Phase::Loading | Phase::Loaded | Phase::Live)
     }

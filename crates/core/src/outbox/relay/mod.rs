@@ -166,6 +166,8 @@ pub struct Status {
     pub forked: usize,
     /// Published since the start.
     pub published: u64,
+    /// Ownership is known, nothing waits and nothing is in flight.
+    pub quiet: bool,
 }
 
 /// Which lanes, under which epoch, an effect in flight is about: replies for an older epoch are no-ops.
@@ -183,6 +185,7 @@ pub struct Machine {
     append: Option<Flight>,
     register: Option<Flight>,
     chore: Option<(LaneId, u64)>,
+    owned: bool,
     bell: bool,
     poll_at: Ticks,
     audit_at: Ticks,
@@ -205,6 +208,7 @@ impl Machine {
             append: None,
             register: None,
             chore: None,
+            owned: false,
             bell: true,
             poll_at: Ticks::default(),
             audit_at: Ticks::default(),
@@ -223,7 +227,18 @@ impl Machine {
             unacknowledged: self.lanes.values().map(|l| l.planned.len()).sum(),
             forked: self.lanes.values().filter(|l| l.phase == Phase::Forked).count(),
             published: self.published,
+            quiet: self.quiet(),
         }
+    }
+
+    /// This worker's nonce.
+    pub fn member(&self) -> Nonce {
+        self.own.member()
+    }
+
+    fn quiet(&self) -> bool {
+        let in_flight = self.turn.is_some() || self.append.is_some() || self.register.is_some();
+        self.owned && !self.bell && !in_flight && self.chore.is_none() && self.lanes.values().all(Lane::quiet)
     }
 
     /// Takes one input and says what to do.
@@ -277,6 +292,7 @@ impl Machine {
                 return self.outage(now, &error, out);
             }
         };
+        self.owned = true;
         for change in self.own.held(now, held) {
             match change {
                 Change::Gained { lane, token, state } => {
