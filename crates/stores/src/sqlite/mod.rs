@@ -13,6 +13,7 @@ mod bell;
 mod clock;
 mod db;
 mod error;
+pub mod inbox;
 mod schema;
 mod sql;
 #[cfg(test)]
