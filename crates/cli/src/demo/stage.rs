@@ -21,12 +21,14 @@ pub const NAME: &str = "flights";
 pub struct Stage {
     /// The folder.
     pub dir: PathBuf,
+    /// The binary that runs the workers.
+    pub binary: PathBuf,
 }
 
 impl Stage {
     /// Creates the files with the demo's own tables.
-    pub fn create(dir: &Path, seed: u64) -> Result<Self> {
-        let stage = Self { dir: dir.to_owned() };
+    pub fn create(dir: &Path, binary: PathBuf, seed: u64) -> Result<Self> {
+        let stage = Self { dir: dir.to_owned(), binary };
         worker::runtime()?.block_on(async {
             stage.outbox().await?;
             stage.stream().await?;
@@ -39,9 +41,9 @@ impl Stage {
         Ok(stage)
     }
 
-    /// An existing stage.
+    /// An existing stage, as a worker process sees it.
     pub fn open(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
+        Self { dir: dir.to_owned(), binary: PathBuf::new() }
     }
 
     /// The service's outbox, with an archive.
