@@ -113,6 +113,7 @@ impl World {
             let (machine, member, drift) = world.process(node);
             world.nodes.push(Node::new(machine, member, drift));
             let at = world.rng.i64(0..500_000);
+            world.nodes[node].wake = Some(at);
             world.at(at, Action::Wake { node, boot: 0 });
         }
         world
@@ -281,7 +282,8 @@ impl World {
     }
 
     fn wake(&mut self, node: usize, boot: u32) -> Checked {
-        if !self.is_current(node, boot) || self.nodes[node].wake.is_some_and(|at| at > self.now) {
+        let asked = self.nodes[node].wake.is_some_and(|at| at <= self.now);
+        if !self.is_current(node, boot) || !asked {
             return Ok(());
         }
         if self.is_paused(node) {
