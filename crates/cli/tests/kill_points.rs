@@ -60,6 +60,11 @@ impl World {
             && self.count("stream.db", "select count(*) from tidegate_entry") >= EVENTS
     }
 
+    fn ready(&self, name: &str) -> bool {
+        let log = std::fs::read_to_string(self.stage.dir.join(format!("{name}.log"))).unwrap();
+        log.contains("is ready")
+    }
+
     fn wait(&self, what: &str, mut until: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !until() {
@@ -95,6 +100,9 @@ impl World {
             self.start("consumer", consumer, None),
         ];
         self.wait("everything to be applied", || self.done());
+        self.wait("both to be ready", || {
+            [relay, consumer].iter().all(|name| self.ready(name))
+        });
         for worker in &mut workers {
             worker.signal(Signal::TERM);
             let status = worker.wait(Duration::from_secs(5));
