@@ -3,6 +3,8 @@
 //! Each test lets one worker process end itself by SIGKILL at its point, starts another, waits until everything is
 //! applied, and counts: nothing lost, doubled or out of order, and a clean drain at the end.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
