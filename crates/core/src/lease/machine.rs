@@ -61,6 +61,11 @@ impl Machine {
         })
     }
 
+    /// What it holds or wants.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
     /// Where it is.
     pub fn state(&self) -> &State {
         &self.state
