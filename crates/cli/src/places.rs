@@ -1,5 +1,7 @@
 //! Opens the stores of a configuration.
 
+mod find;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -9,10 +11,12 @@ use tidegate::{Code, Error, Result};
 use crate::config::{Config, Secret};
 use crate::error::Failure;
 
+pub(crate) use find::{Found, pick};
+
 /// What a command may do to the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Look: nothing is created, upgraded or written.
+    /// Look: nothing is created or upgraded, and no row changes.
     Look,
     /// Change rows of a file that exists and has Tidegate's tables.
     Change,
@@ -83,7 +87,6 @@ fn options(access: Access, missing: bool) -> OpenOptions {
     OpenOptions {
         create: matches!(access, Access::Make | Access::Serve),
         migrate: access == Access::Serve || (access == Access::Make && missing),
-        read_only: access == Access::Look,
         ..OpenOptions::default()
     }
 }

@@ -139,3 +139,12 @@ fn unreadable(path: &std::path::Path, error: &std::io::Error) -> Failure {
 fn seal(draft: Draft) -> tidegate::Result<Event> {
     draft.seal(Uuid::now_v7(), clock::wall())
 }
+
+async fn open(context: &Context, args: &Args) -> Result<std::sync::Arc<tidegate::stores::sqlite::SqliteOutbox>, Failure> {
+    let config: Config = settings::load(&context.global)?.config;
+    let places = Places::open(&config, Access::Make)?;
+    for path in &places.made {
+        context.out.say(format!("made {}", path.display()));
+    }
+    Ok(places.outbox_to_write(&config, args.outbox.as_deref()).await?.it)
+}

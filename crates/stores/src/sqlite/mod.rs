@@ -10,6 +10,7 @@
 //! expired. Wall time is stored for people and as the floor of tokens.
 
 mod bell;
+mod catalog;
 mod clock;
 mod db;
 mod error;
@@ -19,6 +20,7 @@ mod sql;
 mod tests;
 mod writer;
 
+pub use catalog::Catalog;
 pub use clock::{Clock, SystemClock};
 pub use db::{Database, OpenOptions};
 pub use error::map as map_error;
