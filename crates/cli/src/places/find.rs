@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate::store::{LeaseStore, OutboxStore, StreamStore};
-use tidegate::stores::sqlite::{Catalog, Database, SqliteInbox, SqliteLeases, SqliteOutbox, SqliteStream, Wanted};
-use tidegate::stores::sqlite::InboxOptions;
+use tidegate::stores::sqlite::outbox::Wanted;
+use tidegate::stores::sqlite::{Catalog, Database, InboxOptions, Leases, SqliteInbox, SqliteOutbox, SqliteStream};
 
 use super::Places;
 use crate::config::{self, Config, nearest};
@@ -63,7 +63,7 @@ impl Places {
         let of = |(store, database): (&str, &Database)| Found {
             store: store.to_owned(),
             name: store.to_owned(),
-            it: Arc::new(SqliteLeases::new(database.clone())) as Arc<dyn LeaseStore>,
+            it: Arc::new(Leases::new(database.clone())) as Arc<dyn LeaseStore>,
         };
         self.each().map(of).collect()
     }
