@@ -119,7 +119,11 @@ pub fn chain(error: &Error) -> Vec<String> {
 fn causes(error: &Error) -> Vec<String> {
     let first = std::error::Error::source(error);
     std::iter::successors(first, |cause| cause.source())
-        .map(ToString::to_string)
+        .map(|cause| match cause.downcast_ref::<Error>() {
+            // The code and its title were said already.
+            Some(below) if below.code() == error.code() => below.context().to_owned(),
+            _ => cause.to_string(),
+        })
         .collect()
 }
 

@@ -12,9 +12,8 @@ pub(super) const TEMPLATE: &str = "\
 
 Usage: tidegate <COMMAND> [OPTIONS]
 
-{before-help}{options}
-
-{after-help}";
+{before-help}Flags of every command:
+{options}{after-help}";
 
 /// Every command under the purpose it serves; a test holds this list against the commands.
 const GROUPS: &[(&str, &[&str])] = &[

@@ -27,12 +27,12 @@ Examples:
   tidegate emit --topic flights --key-field origin --file flights.ndjson
   tail -f app.ndjson | tidegate emit --topic app --key-field user
 
-A line of NDJSON is {\"topic\":..., \"key\":..., \"payload\":..., \"headers\":{...}, \"version\":..., \"id\":...}; only topic and payload
-are needed. `payload` is any JSON value, kept byte for byte; `payload_text` and `payload_base64` hold other bytes.
-With --key-field each whole line is the payload.
+A line of NDJSON is {\"topic\":..., \"key\":..., \"payload\":..., \"headers\":{...}, \"version\":..., \"id\":...}; \
+only topic and payload are needed. `payload` is any JSON value, kept byte for byte; `payload_text` and \
+`payload_base64` hold other bytes. With --key-field each whole line is the payload.
 
-A line that cannot be read is named and passed over; the others go on, and the exit status is 2. When the outbox cannot
-take more, the last committed line is named: go on with --skip.";
+A line that cannot be read is named and passed over; the others go on, and the exit status is 2. When the outbox \
+cannot take more, the last committed line is named: go on with --skip.";
 
 /// What to write, and where.
 #[derive(Debug, clap::Args)]

@@ -74,7 +74,7 @@ pub(super) async fn emit(context: &Context, outbox: &dyn OutboxStore, draft: Dra
     let id = event.id;
     outbox.enqueue(vec![event]).await?;
     if context.out.is_json() {
-        context.out.object(&json!({ "committed": 1, "refused": 0, "id": id }))?;
+        context.out.object(&json!({ "committed": 1, "refused": 0, "id": id.to_string() }))?;
     } else {
         context.out.line(id.to_string())?;
     }
