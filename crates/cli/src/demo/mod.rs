@@ -53,7 +53,8 @@ pub fn run(args: &Args, quiet: bool) -> Result<report::Report> {
             temporary.path().to_owned()
         }
     };
-    let stage = Stage::create(&dir, args.seed)?;
+    let binary = std::env::current_exe().map_err(|e| io("finding this binary", e))?;
+    let stage = Stage::create(&dir, binary, args.seed)?;
     let mut progress = Progress::new(records.len() as u64, quiet);
     progress.say(&format!("{} records of {} keys, in {}", records.len(), data::keys(&records), dir.display()));
     let played = script::play(&stage, records, args.seed, &mut progress);

@@ -18,7 +18,7 @@ const SPREAD: Duration = Duration::from_secs(6);
 /// Nothing in the demo waits longer than this.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Entries that the stream loses.
-const LOSS: i64 = 150;
+const LOSS: u32 = 150;
 
 /// What the script did and saw, beside what the databases hold.
 #[derive(Debug, Default)]
@@ -95,7 +95,7 @@ impl Play<'_> {
             ("consumer", "consumer-2", None),
         ];
         for (role, name, fault) in faults {
-            self.workers.push(Process::start(&self.stage.dir, role, name, fault)?);
+            self.workers.push(Process::start(self.stage, role, name, fault)?);
         }
         self.progress.say("three relays and two consumers started, 64 lanes, leases of 2 s");
         Ok(())
@@ -112,8 +112,7 @@ impl Play<'_> {
         self.wait("consumer-1 to be killed", |p| Ok(p.worker("consumer-1").is_none_or(Process::ended)))?;
         self.played.killed += 1;
         self.progress.say("consumer-1 killed -9 between commit and acknowledgement");
-        let dir = self.stage.dir.clone();
-        self.workers.push(Process::start(&dir, "consumer", "consumer-3", None)?);
+        self.workers.push(Process::start(self.stage, "consumer", "consumer-3", None)?);
         Ok(())
     }
 
@@ -143,7 +142,7 @@ impl Play<'_> {
     fn stream_loses_its_tail(&mut self, producer: &Producer, total: u64) -> Result<()> {
         self.wait("most records to be committed", |_| Ok(producer.committed() * 10 >= total * 7))?;
         let mut stream = self.stage.connect_stream()?;
-        self.played.lost_entries = lose_tail(&mut stream)?;
+        self.played.lost_entries = lose_tail(&mut stream, LOSS)?;
         let count = self.played.lost_entries.len();
         self.progress.say(&format!("the stream loses its last {count} entries"));
         Ok(())
@@ -225,12 +224,12 @@ impl Play<'_> {
 }
 
 /// What a failover to a lagging copy does: the newest entries are gone and the registers are back.
-fn lose_tail(stream: &mut Connection) -> Result<Vec<(i64, i64)>> {
+pub fn lose_tail(stream: &mut Connection, count: u32) -> Result<Vec<(i64, i64)>> {
     let tx = stream.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(sql)?;
     let lost = {
         let query = "select register, n from tidegate_entry order by id desc limit ?1";
         let mut statement = tx.prepare(query).map_err(sql)?;
-        let rows = statement.query_map([LOSS], |r| Ok((r.get(0)?, r.get(1)?))).map_err(sql)?;
+        let rows = statement.query_map([count], |r| Ok((r.get(0)?, r.get(1)?))).map_err(sql)?;
         rows.collect::<Result<Vec<(i64, i64)>, _>>().map_err(sql)?
     };
     for (register, n) in &lost {
