@@ -15,6 +15,7 @@ mod clock;
 mod columns;
 mod db;
 mod error;
+pub mod inbox;
 pub mod outbox;
 mod schema;
 mod sql;
