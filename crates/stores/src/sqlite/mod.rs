@@ -16,6 +16,7 @@ mod columns;
 mod db;
 mod error;
 pub mod inbox;
+pub mod lease;
 pub mod outbox;
 mod schema;
 mod sql;
