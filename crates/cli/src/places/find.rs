@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tidegate::store::{LeaseStore, OutboxStore, StreamStore};
 use tidegate::stores::sqlite::outbox::Wanted;
-use tidegate::stores::sqlite::{Catalog, Database, InboxOptions, Leases, SqliteInbox, SqliteOutbox, SqliteStream};
+use tidegate::stores::sqlite::inbox::{InboxOptions, SqliteInbox};
+use tidegate::stores::sqlite::lease::Leases;
+use tidegate::stores::sqlite::{Catalog, Database, SqliteOutbox, SqliteStream};
 
 use super::Places;
 use crate::config::{self, Config, nearest};
