@@ -20,6 +20,7 @@ pub mod lease;
 pub mod outbox;
 mod schema;
 mod sql;
+pub mod stream;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -29,10 +30,12 @@ pub use catalog::Catalog;
 pub use clock::{Clock, SystemClock};
 pub use db::{Database, OpenOptions};
 pub use error::map as map_error;
-pub use outbox::SqliteOutbox;
+pub use inbox::{HandlerError, InboxOptions, SqliteInbox, batch, each};
+pub use outbox::{SqliteOutbox, Wanted};
 pub use rusqlite;
 pub use schema::{MIGRATIONS, Migration, VERSION as SCHEMA_VERSION, sql as schema_sql};
 pub use sql::Sql;
+pub use stream::SqliteStream;
 pub use writer::Writer;
 
 use tidegate_core::{Code, Error, Result, limits};
