@@ -49,7 +49,7 @@ pub struct Global {
     /// Logs more; may be repeated
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
-    /// Writes no colour; so does NO_COLOR in the environment
+    /// Writes no colour; so does `NO_COLOR` in the environment
     #[arg(long, global = true)]
     pub no_color: bool,
 }

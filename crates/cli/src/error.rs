@@ -105,14 +105,22 @@ fn human(failure: &Failure) -> String {
     if let Failure::Error(error) = failure {
         lines.extend(effect(error.effect()).map(str::to_owned));
     }
-    lines.extend(failure.code().map(|code| format!("  read on: tidegate explain {}", code.id())));
+    lines.extend(
+        failure
+            .code()
+            .map(|code| format!("  read on: tidegate explain {}", code.id())),
+    );
     lines.join("\n")
 }
 
 /// The error and what is below it, outermost first.
 pub fn chain(error: &Error) -> Vec<String> {
     let mut lines = vec![format!("error: {error}")];
-    lines.extend(causes(error).into_iter().map(|cause| format!("  because: {cause}")));
+    lines.extend(
+        causes(error)
+            .into_iter()
+            .map(|cause| format!("  because: {cause}")),
+    );
     lines
 }
 

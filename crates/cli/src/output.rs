@@ -59,7 +59,9 @@ impl Output {
         cells: impl Fn(&T) -> Vec<String>,
     ) -> Result<(), Failure> {
         let mut table = Table::new(headers);
-        rows.iter().for_each(|row| table.row(cells(row)));
+        for row in rows {
+            table.row(cells(row));
+        }
         self.text(&table.to_string())
     }
 

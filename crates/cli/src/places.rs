@@ -55,10 +55,15 @@ impl Places {
     /// Each file once, with the first name it has.
     pub(crate) fn each(&self) -> impl Iterator<Item = (&str, &Database)> {
         let first = |database: &Database| {
-            let same = self.by_store.iter().find(|(_, other)| other.path() == database.path());
+            let same = self
+                .by_store
+                .iter()
+                .find(|(_, other)| other.path() == database.path());
             same.map_or("", |(name, _)| name.as_str())
         };
-        self.by_path.values().map(move |database| (first(database), database))
+        self.by_path
+            .values()
+            .map(move |database| (first(database), database))
     }
 
     fn add(&mut self, name: &str, url: &Secret, access: Access) -> Result<()> {
@@ -75,7 +80,8 @@ impl Places {
 
     fn open_file(&mut self, name: &str, path: &Path, access: Access) -> Result<Database> {
         let missing = !path.exists();
-        let database = Database::open(path, options(access, missing)).map_err(|error| located(name, path, error))?;
+        let database =
+            Database::open(path, options(access, missing)).map_err(|error| located(name, path, error))?;
         if missing {
             self.made.push(database.path().to_owned());
         }

@@ -19,6 +19,9 @@ pub(crate) fn sources(global: &Global) -> Result<Sources, Failure> {
 }
 
 fn unreadable(global: &Global, source: std::io::Error) -> Error {
-    let path = global.config.as_deref().unwrap_or_else(|| std::path::Path::new("-"));
+    let path = global
+        .config
+        .as_deref()
+        .unwrap_or_else(|| std::path::Path::new("-"));
     Error::new(Code::ConfigInvalid, format!("{} cannot be read", path.display())).with_source(source)
 }

@@ -22,19 +22,27 @@ impl Table {
     }
 
     fn column(&self, index: usize) -> impl Iterator<Item = &str> {
-        self.rows.iter().filter_map(move |row| row.get(index)).map(String::as_str)
+        self.rows
+            .iter()
+            .filter_map(move |row| row.get(index))
+            .map(String::as_str)
     }
 
     fn width(&self, index: usize) -> usize {
         let header = self.headers.get(index).map(String::as_str);
-        self.column(index).chain(header).map(|cell| cell.chars().count()).max().unwrap_or(0)
+        self.column(index)
+            .chain(header)
+            .map(|cell| cell.chars().count())
+            .max()
+            .unwrap_or(0)
     }
 
     fn is_number(&self, index: usize) -> bool {
         let mut some = false;
         let all = self.column(index).filter(|cell| *cell != "-").all(|cell| {
             some = true;
-            cell.starts_with(|c: char| c.is_ascii_digit()) && cell.bytes().all(|b| b.is_ascii_digit() || b",.".contains(&b))
+            cell.starts_with(|c: char| c.is_ascii_digit())
+                && cell.bytes().all(|b| b.is_ascii_digit() || b",.".contains(&b))
         });
         some && all
     }
@@ -42,12 +50,20 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shape: Vec<_> = (0..self.headers.len()).map(|i| (self.width(i), self.is_number(i))).collect();
+        let shape: Vec<_> = (0..self.headers.len())
+            .map(|i| (self.width(i), self.is_number(i)))
+            .collect();
         for row in std::iter::once(&self.headers).chain(&self.rows) {
             let line: Vec<_> = row
                 .iter()
                 .zip(&shape)
-                .map(|(cell, (width, number))| if *number { format!("{cell:>width$}") } else { format!("{cell:<width$}") })
+                .map(|(cell, (width, number))| {
+                    if *number {
+                        format!("{cell:>width$}")
+                    } else {
+                        format!("{cell:<width$}")
+                    }
+                })
                 .collect();
             writeln!(f, "{}", line.join("  ").trim_end())?;
         }

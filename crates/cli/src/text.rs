@@ -39,7 +39,8 @@ pub(crate) fn span(duration: Duration) -> String {
 
 /// RFC 3339, in UTC, to the microsecond where there are any.
 pub(crate) fn time(at: Timestamp) -> String {
-    jiff::Timestamp::from_microsecond(at.as_micros()).map_or_else(|_| at.as_micros().to_string(), |t| t.to_string())
+    jiff::Timestamp::from_microsecond(at.as_micros())
+        .map_or_else(|_| at.as_micros().to_string(), |t| t.to_string())
 }
 
 /// `NotApplied` as `not_applied`.
@@ -70,7 +71,10 @@ mod tests {
 
     #[test]
     fn numbers_have_separators() {
-        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(
+            [0, 999, 1000, 1_234_567].map(count),
+            ["0", "999", "1,000", "1,234,567"]
+        );
         assert_eq!(counted(1, "line"), "1 line");
         assert_eq!(counted(2000, "line"), "2,000 lines");
     }

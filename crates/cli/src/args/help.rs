@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use clap::{Args as _, Subcommand as _};
+use clap::Subcommand as _;
 
-use super::{Command, Global};
+use super::Command;
 use crate::exit::Exit;
 
 pub(super) const TEMPLATE: &str = "\
@@ -19,7 +19,10 @@ Usage: tidegate <COMMAND> [OPTIONS]
 const GROUPS: &[(&str, &[&str])] = &[
     ("Run", &["run", "check", "config", "migrate"]),
     ("Use", &["emit", "tail", "status"]),
-    ("Operate", &["outbox", "consumer", "dead-letter", "lease", "sweep"]),
+    (
+        "Operate",
+        &["outbox", "consumer", "dead-letter", "lease", "sweep"],
+    ),
     ("Learn", &["explain", "completions"]),
 ];
 
@@ -57,11 +60,6 @@ pub(super) fn closing() -> String {
     text
 }
 
-/// The flags of every command, without a command: for `docs/commands.md`.
-pub(crate) fn global_flags() -> clap::Command {
-    Global::augment_args(clap::Command::new("tidegate"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -70,7 +68,10 @@ mod tests {
     fn every_command_is_in_a_group() {
         let grouped: Vec<_> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         let commands = Command::augment_subcommands(clap::Command::new("tidegate"));
-        let mut declared: Vec<_> = commands.get_subcommands().map(|c| c.get_name().to_owned()).collect();
+        let mut declared: Vec<_> = commands
+            .get_subcommands()
+            .map(|c| c.get_name().to_owned())
+            .collect();
         let mut listed: Vec<_> = grouped.into_iter().map(str::to_owned).collect();
         declared.sort();
         listed.sort();

@@ -13,7 +13,9 @@ pub(super) fn run(context: &Context) -> Ended {
     match settings::load(&context.global) {
         Ok(loaded) => valid(context, &loaded.config),
         Err(Failure::Config(problems)) if context.out.is_json() => {
-            context.out.object(&json!({ "valid": false, "problems": problems }))?;
+            context
+                .out
+                .object(&json!({ "valid": false, "problems": problems }))?;
             Ok(Exit::Config)
         }
         Err(failure) => Err(failure),
@@ -29,10 +31,18 @@ fn valid(context: &Context, config: &Config) -> Ended {
         ("sweep", config.sweep.len()),
     ];
     if context.out.is_json() {
-        let declared: serde_json::Map<_, _> = counts.iter().map(|(noun, n)| ((*noun).to_owned(), json!(n))).collect();
-        context.out.object(&json!({ "valid": true, "declared": declared, "problems": [] }))?;
+        let declared: serde_json::Map<_, _> = counts
+            .iter()
+            .map(|(noun, n)| ((*noun).to_owned(), json!(n)))
+            .collect();
+        context
+            .out
+            .object(&json!({ "valid": true, "declared": declared, "problems": [] }))?;
     } else {
-        let words: Vec<_> = counts.iter().map(|(noun, n)| format!("{} {noun}", text::count(*n as u64))).collect();
+        let words: Vec<_> = counts
+            .iter()
+            .map(|(noun, n)| format!("{} {noun}", text::count(*n as u64)))
+            .collect();
         context.out.line(format!("valid: {}", words.join(", ")))?;
     }
     Ok(Exit::Ok)

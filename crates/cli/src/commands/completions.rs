@@ -11,7 +11,9 @@ use crate::exit::Exit;
 
 /// For which shell.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate")]
+#[command(
+    after_help = "Example:\n  tidegate completions bash > ~/.local/share/bash-completion/completions/tidegate"
+)]
 pub struct Args {
     /// The shell
     pub shell: Shell,
@@ -21,7 +23,8 @@ pub struct Args {
 pub(super) fn run(context: &Context, args: &Args) -> Ended {
     let mut script = Cursor::new(Vec::new());
     clap_complete::generate(args.shell, &mut args::command(), "tidegate", &mut script);
-    let script = String::from_utf8(script.into_inner()).map_err(|e| Failure::Output(std::io::Error::other(e)))?;
+    let script =
+        String::from_utf8(script.into_inner()).map_err(|e| Failure::Output(std::io::Error::other(e)))?;
     context.out.text(&script)?;
     Ok(Exit::Ok)
 }

@@ -16,7 +16,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Found, Places, pick};
 use crate::settings;
-use crate::text::count;
+use crate::text::{count, counted};
 
 /// What to do with consumers.
 #[derive(Debug, Subcommand)]
@@ -56,7 +56,8 @@ pub(super) struct Glance {
 }
 
 impl Glance {
-    pub(super) const HEADERS: [&'static str; 6] = ["consumer", "store", "stream", "lanes", "taken in", "behind"];
+    pub(super) const HEADERS: [&'static str; 6] =
+        ["consumer", "store", "stream", "lanes", "taken in", "behind"];
 
     pub(super) fn cells(&self) -> Vec<String> {
         vec![
@@ -103,29 +104,42 @@ async fn published(places: &Places) -> Result<Published, Failure> {
 
 /// A consumer's lane, and what the stream holds of it.
 struct Lane {
-    lane: LaneId,
+    id: LaneId,
     position: Position,
     stream: Option<String>,
     published: Option<u64>,
 }
 
 impl Lane {
+    fn is_used(&self) -> bool {
+        self.position.hw > 0 || self.published.unwrap_or(0) > 0
+    }
+
     fn behind(&self) -> Option<u64> {
         self.published.map(|n| n.saturating_sub(self.position.hw))
     }
 }
 
 /// The stream is the declared one, or, without a declaration, the one that knows the lane.
-async fn lanes(config: &Config, published: &Published, found: &Found<SqliteInbox>) -> Result<Vec<Lane>, Failure> {
-    let declared = config.consumer.get(&found.name).map(|consumer| consumer.stream.clone());
+async fn lanes(
+    config: &Config,
+    published: &Published,
+    found: &Found<SqliteInbox>,
+) -> Result<Vec<Lane>, Failure> {
+    let declared = config
+        .consumer
+        .get(&found.name)
+        .map(|consumer| consumer.stream.clone());
     let of = |(lane, position)| {
-        let known = published
-            .iter()
-            .find(|((stream, id), _)| *id == lane && declared.as_ref().is_none_or(|declared| declared == stream));
+        let known = published.iter().find(|((stream, id), _)| {
+            *id == lane && declared.as_ref().is_none_or(|declared| declared == stream)
+        });
         Lane {
-            lane,
+            id: lane,
             position,
-            stream: known.map(|((stream, _), _)| stream.clone()).or_else(|| declared.clone()),
+            stream: known
+                .map(|((stream, _), _)| stream.clone())
+                .or_else(|| declared.clone()),
             published: known.map(|(_, n)| *n),
         }
     };
@@ -133,7 +147,9 @@ async fn lanes(config: &Config, published: &Published, found: &Found<SqliteInbox
 }
 
 async fn ls(context: &Context, config: &Config, places: &Places) -> Ended {
-    context.out.rows(&glances(config, places).await?, &Glance::HEADERS, Glance::cells)?;
+    context
+        .out
+        .rows(&glances(config, places).await?, &Glance::HEADERS, Glance::cells)?;
     Ok(Exit::Ok)
 }
 
@@ -141,26 +157,38 @@ async fn lag(context: &Context, config: &Config, places: &Places, which: &Which)
     let found = pick(places.consumers().await?, which.name.as_deref(), "consumer")?;
     let lanes = lanes(config, &published(places).await?, &found).await?;
     if context.out.is_json() {
-        lanes.iter().try_for_each(|lane| context.out.object(&object(&found.name, lane)))?;
+        lanes
+            .iter()
+            .try_for_each(|lane| context.out.object(&object(&found.name, lane)))?;
         return Ok(Exit::Ok);
     }
-    context.out.table(&lanes, &["lane", "taken in", "published", "behind", "cursor", "left clean"], |lane| {
-        let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), count);
-        vec![
-            lane.lane.slot.to_string(),
-            count(lane.position.hw),
-            number(lane.published),
-            number(lane.behind()),
-            lane.position.cursor.to_string(),
-            if lane.position.clean { "yes" } else { "no" }.to_owned(),
-        ]
-    })?;
+    let (busy, empty): (Vec<_>, Vec<_>) = lanes.into_iter().partition(Lane::is_used);
+    context.out.table(
+        &busy,
+        &["lane", "taken in", "published", "behind", "cursor", "left clean"],
+        |lane| {
+            let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), count);
+            vec![
+                lane.id.slot.to_string(),
+                count(lane.position.hw),
+                number(lane.published),
+                number(lane.behind()),
+                lane.position.cursor.to_string(),
+                if lane.position.clean { "yes" } else { "no" }.to_owned(),
+            ]
+        },
+    )?;
+    if !empty.is_empty() {
+        context
+            .out
+            .say(format!("{} without events", counted(empty.len() as u64, "lane")));
+    }
     Ok(Exit::Ok)
 }
 
 fn object(consumer: &str, lane: &Lane) -> serde_json::Value {
     json!({
-        "consumer": consumer, "lineage": lane.lane.lineage.0.to_string(), "lane": lane.lane.slot,
+        "consumer": consumer, "lineage": lane.id.lineage.0.to_string(), "lane": lane.id.slot,
         "hw": lane.position.hw, "published": lane.published, "behind": lane.behind(),
         "cursor": lane.position.cursor.to_string(), "clean": lane.position.clean,
     })

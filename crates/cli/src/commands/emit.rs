@@ -101,7 +101,9 @@ impl Args {
             ("--header", !self.headers.is_empty()),
         ];
         match given.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Failure::input(format!("{flag} needs --payload or --payload-file"))),
+            Some((flag, _)) => Err(Failure::input(format!(
+                "{flag} needs --payload or --payload-file"
+            ))),
             None => Ok(()),
         }
     }
@@ -140,7 +142,10 @@ fn seal(draft: Draft) -> tidegate::Result<Event> {
     draft.seal(Uuid::now_v7(), clock::wall())
 }
 
-async fn open(context: &Context, args: &Args) -> Result<std::sync::Arc<tidegate::stores::sqlite::SqliteOutbox>, Failure> {
+async fn open(
+    context: &Context,
+    args: &Args,
+) -> Result<std::sync::Arc<tidegate::stores::sqlite::SqliteOutbox>, Failure> {
     let config: Config = settings::load(&context.global)?.config;
     let places = Places::open(&config, Access::Make)?;
     for path in &places.made {

@@ -11,7 +11,9 @@ use crate::text;
 
 /// Which code.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tidegate explain TG0012\n  tidegate explain        every code with its title")]
+#[command(
+    after_help = "Examples:\n  tidegate explain TG0012\n  tidegate explain        every code with its title"
+)]
 pub struct Args {
     /// A code such as TG0012; without one, all are listed
     pub code: Option<String>,
@@ -37,9 +39,13 @@ fn page(context: &Context, code: Code) -> Result<(), Failure> {
 
 fn list(context: &Context) -> Result<(), Failure> {
     if context.out.is_json() {
-        return Code::ALL.iter().try_for_each(|code| context.out.object(&summary(*code)));
+        return Code::ALL
+            .iter()
+            .try_for_each(|code| context.out.object(&summary(*code)));
     }
-    context.out.table(Code::ALL, &["code", "title"], |code| vec![code.id().to_owned(), code.title().to_owned()])
+    context.out.table(Code::ALL, &["code", "title"], |code| {
+        vec![code.id().to_owned(), code.title().to_owned()]
+    })
 }
 
 fn summary(code: Code) -> Value {
@@ -59,7 +65,10 @@ fn find(asked: &str) -> Result<Code, Failure> {
 }
 
 fn unknown(asked: &str, id: &str) -> Failure {
-    let lower: Vec<_> = Code::ALL.iter().map(|code| code.id().to_ascii_lowercase()).collect();
+    let lower: Vec<_> = Code::ALL
+        .iter()
+        .map(|code| code.id().to_ascii_lowercase())
+        .collect();
     let hint = nearest(id, lower.iter().map(String::as_str)).map(|near| near.to_ascii_uppercase());
     let hint = hint.map_or_else(
         || "`tidegate explain` lists all".to_owned(),

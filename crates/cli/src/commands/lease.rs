@@ -63,20 +63,35 @@ impl Row {
             left => span(std::time::Duration::from_millis(left)),
         };
         let ttl = span(std::time::Duration::from_millis(self.ttl_ms));
-        vec![self.scope.clone(), self.store.clone(), holder, self.token.to_string(), ttl, left]
+        vec![
+            self.scope.clone(),
+            self.store.clone(),
+            holder,
+            self.token.to_string(),
+            ttl,
+            left,
+        ]
     }
 }
 
 /// Runs a lease command.
 pub(super) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
-    let access = if matches!(command, Command::Break(_)) { Access::Change } else { Access::Look };
+    let access = if matches!(command, Command::Break(_)) {
+        Access::Change
+    } else {
+        Access::Look
+    };
     let places = Places::open(&config, access)?;
     match command {
-        Command::Ls => context.out.rows(&rows(&places).await?, &Row::HEADERS, Row::cells)?,
+        Command::Ls => context
+            .out
+            .rows(&rows(&places).await?, &Row::HEADERS, Row::cells)?,
         Command::Show(named) => {
             let (found, record) = find(&places, named).await?;
-            context.out.rows(&[Row::of(&found.store, record)], &Row::HEADERS, Row::cells)?;
+            context
+                .out
+                .rows(&[Row::of(&found.store, record)], &Row::HEADERS, Row::cells)?;
         }
         Command::Break(named) => break_one(context, &places, named).await?,
     }
@@ -95,12 +110,19 @@ pub(super) async fn rows(places: &Places) -> Result<Vec<Row>, Failure> {
 async fn find(places: &Places, named: &Named) -> Result<(Found<dyn LeaseStore>, Record), Failure> {
     let scope = Scope::new(&named.scope)?;
     for found in places.leases() {
-        let record = found.it.list().await?.into_iter().find(|record| record.scope == scope);
+        let record = found
+            .it
+            .list()
+            .await?
+            .into_iter()
+            .find(|record| record.scope == scope);
         if let Some(record) = record {
             return Ok((found, record));
         }
     }
-    Err(Failure::not_found(format!("no lease {scope}; `tidegate lease ls` lists them")))
+    Err(Failure::not_found(format!(
+        "no lease {scope}; `tidegate lease ls` lists them"
+    )))
 }
 
 async fn break_one(context: &Context, places: &Places, named: &Named) -> Result<(), Failure> {
@@ -114,6 +136,8 @@ async fn break_one(context: &Context, places: &Places, named: &Named) -> Result<
     if context.out.is_json() {
         context.out.object(&Row::of(&found.store, after))?;
     }
-    context.out.say(format!("{scope} is vacant; its token stays, so the former holder's writes stay refused"));
+    context.out.say(format!(
+        "{scope} is vacant; its token stays, so the former holder's writes stay refused"
+    ));
     Ok(())
 }

@@ -10,7 +10,9 @@ use crate::settings;
 
 /// How.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  tidegate migrate --db sqlite:shop.db\n  tidegate migrate --print > tidegate.sql")]
+#[command(
+    after_help = "Examples:\n  tidegate migrate --db sqlite:shop.db\n  tidegate migrate --print > tidegate.sql"
+)]
 pub struct Args {
     /// Print the SQL for an empty database and change nothing
     #[arg(long)]
@@ -30,7 +32,9 @@ pub(super) fn run(context: &Context, args: &Args) -> Ended {
             let object = json!({ "store": store, "path": path, "schema": SCHEMA_VERSION });
             context.out.object(&object)?;
         } else {
-            context.out.line(format!("{store}: {} has schema {SCHEMA_VERSION}", path.display()))?;
+            context
+                .out
+                .line(format!("{store}: {} has schema {SCHEMA_VERSION}", path.display()))?;
         }
     }
     Ok(Exit::Ok)
@@ -38,7 +42,9 @@ pub(super) fn run(context: &Context, args: &Args) -> Ended {
 
 fn print(context: &Context) -> Ended {
     if context.out.is_json() {
-        context.out.object(&json!({ "schema": SCHEMA_VERSION, "sql": schema_sql() }))?;
+        context
+            .out
+            .object(&json!({ "schema": SCHEMA_VERSION, "sql": schema_sql() }))?;
     } else {
         context.out.text(&schema_sql())?;
     }

@@ -16,13 +16,20 @@ pub mod sweep;
 pub mod tail;
 
 use std::future::Future;
+use std::time::Duration;
 
+use tidegate::stores::sqlite::wait_until_closed;
 use tidegate::{Code, Error};
 
 use crate::args::{Args, Command, Global};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output::Output;
+
+/// Tasks end at once, unless one is in the middle of a blocking call.
+const TASKS_PATIENCE: Duration = Duration::from_millis(100);
+/// Closing folds the WAL back, which takes as long as writing it did.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How every command ends.
 pub type Ended = Result<Exit, Failure>;
@@ -42,7 +49,10 @@ pub struct Context {
 /// Whatever ended it early; see [`Failure::exit`].
 pub fn run(args: Args) -> Ended {
     let out = Output::new(&args.global);
-    let context = Context { global: args.global, out };
+    let context = Context {
+        global: args.global,
+        out,
+    };
     if !matches!(args.command, Command::Run(_)) {
         crate::logging::command(&context.global);
     }
@@ -71,6 +81,8 @@ fn block_on(work: impl Future<Output = Ended>) -> Ended {
         .map_err(|e| Error::new(Code::Internal, "the runtime cannot be started").with_source(e))?;
     let ended = runtime.block_on(work);
     // A read of standard input that still waits must not hold the process.
-    runtime.shutdown_background();
+    runtime.shutdown_timeout(TASKS_PATIENCE);
+    // Then the files are whole: no WAL stays beside them.
+    wait_until_closed(CLOSE_PATIENCE);
     ended
 }

@@ -60,7 +60,11 @@ pub struct Release {
 /// Runs an outbox command.
 pub(super) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
-    let access = if matches!(command, Command::Release(_)) { Access::Change } else { Access::Look };
+    let access = if matches!(command, Command::Release(_)) {
+        Access::Change
+    } else {
+        Access::Look
+    };
     let places = Places::open(&config, access)?;
     match command {
         Command::Ls => ls(context, &places).await,
@@ -89,21 +93,39 @@ pub(super) struct Glance {
 }
 
 impl Glance {
-    pub(super) const HEADERS: [&'static str; 9] =
-        ["outbox", "store", "lanes", "archive", "waiting", "oldest", "published", "parked keys", "owners"];
+    pub(super) const HEADERS: [&'static str; 9] = [
+        "outbox",
+        "store",
+        "lanes",
+        "archive",
+        "waiting",
+        "oldest",
+        "published",
+        "parked keys",
+        "owners",
+    ];
 
     pub(super) fn cells(&self) -> Vec<String> {
-        let owners: Vec<_> = self.owners.iter().map(|(owner, lanes)| format!("{owner} ({lanes})")).collect();
+        let owners: Vec<_> = self
+            .owners
+            .iter()
+            .map(|(owner, lanes)| format!("{owner} ({lanes})"))
+            .collect();
         vec![
             self.outbox.clone(),
             self.store.clone(),
             count(self.lanes.into()),
             if self.archive { "kept" } else { "-" }.to_owned(),
             count(self.depth),
-            self.oldest_seconds.map_or_else(|| "-".to_owned(), |s| span(Duration::from_secs_f64(s.max(0.0)))),
+            self.oldest_seconds
+                .map_or_else(|| "-".to_owned(), |s| span(Duration::from_secs_f64(s.max(0.0)))),
             count(self.settled),
             count(self.parked_keys),
-            if owners.is_empty() { "-".to_owned() } else { owners.join(", ") },
+            if owners.is_empty() {
+                "-".to_owned()
+            } else {
+                owners.join(", ")
+            },
         ]
     }
 
@@ -142,17 +164,29 @@ pub(super) async fn glances(places: &Places) -> Result<Vec<Glance>, Failure> {
 }
 
 async fn ls(context: &Context, places: &Places) -> Ended {
-    context.out.rows(&glances(places).await?, &Glance::HEADERS, Glance::cells)?;
+    context
+        .out
+        .rows(&glances(places).await?, &Glance::HEADERS, Glance::cells)?;
     Ok(Exit::Ok)
 }
 
 async fn lanes(context: &Context, outbox: &dyn OutboxStore) -> Ended {
     let rows = outbox.lanes().await?;
     if context.out.is_json() {
-        rows.iter().try_for_each(|row| context.out.object(&lane_object(row)))?;
+        rows.iter()
+            .try_for_each(|row| context.out.object(&lane_object(row)))?;
         return Ok(Exit::Ok);
     }
-    let headers = ["lane", "waiting", "oldest", "planned", "settled", "parked keys", "token", "owner"];
+    let headers = [
+        "lane",
+        "waiting",
+        "oldest",
+        "planned",
+        "settled",
+        "parked keys",
+        "token",
+        "owner",
+    ];
     context.out.table(&rows, &headers, lane_cells)?;
     Ok(Exit::Ok)
 }
@@ -182,13 +216,22 @@ fn lane_cells(row: &LaneRow) -> Vec<String> {
 async fn parked(context: &Context, outbox: &dyn OutboxStore, limit: u32) -> Ended {
     let keys = outbox.parked(limit).await?;
     if context.out.is_json() {
-        keys.iter().try_for_each(|key| context.out.object(&parked_object(key)))?;
+        keys.iter()
+            .try_for_each(|key| context.out.object(&parked_object(key)))?;
         return Ok(Exit::Ok);
     }
-    context.out.table(&keys, &["key", "lane", "events", "refusals", "reason"], |key| {
-        let (events, attempts) = (count(key.events), count(key.attempts.into()));
-        vec![key.key.clone(), key.lane.slot.to_string(), events, attempts, key.reason.clone()]
-    })?;
+    context
+        .out
+        .table(&keys, &["key", "lane", "events", "refusals", "reason"], |key| {
+            let (events, attempts) = (count(key.events), count(key.attempts.into()));
+            vec![
+                key.key.clone(),
+                key.lane.slot.to_string(),
+                events,
+                attempts,
+                key.reason.clone(),
+            ]
+        })?;
     Ok(Exit::Ok)
 }
 
@@ -201,7 +244,9 @@ fn parked_object(key: &ParkedKey) -> serde_json::Value {
 async fn release(context: &Context, outbox: &dyn OutboxStore, key: &str) -> Ended {
     let events = outbox.release(key.to_owned()).await?;
     if events == 0 {
-        return Err(Failure::not_found("this key is not parked; `tidegate outbox parked` lists those that are"));
+        return Err(Failure::not_found(
+            "this key is not parked; `tidegate outbox parked` lists those that are",
+        ));
     }
     if context.out.is_json() {
         context.out.object(&json!({ "released": events }))?;

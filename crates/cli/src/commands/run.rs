@@ -41,14 +41,20 @@ pub(super) async fn run(context: &Context, _: &Args) -> Ended {
     logging::daemon(&config.log, &context.global);
     if context.global.config.is_none() {
         let url = context.global.db.as_deref().unwrap_or("sqlite:tidegate.db");
-        context.out.say(format!("no configuration file: serving {url} with what is declared by default"));
+        context.out.say(format!(
+            "no configuration file: serving {url} with what is declared by default"
+        ));
     }
     let listener = bind(&config).await?;
     let recorder = metrics::install()?;
     let places = Arc::new(Places::open(&config, Access::Serve)?);
     let workers = workers::build(&config, &places).await?;
     let health = Arc::new(Health::new(workers, Arc::clone(&places)));
-    let upkeep = tokio::spawn(metrics::upkeep(recorder.clone(), Arc::clone(&health), config.clone()));
+    let upkeep = tokio::spawn(metrics::upkeep(
+        recorder.clone(),
+        Arc::clone(&health),
+        config.clone(),
+    ));
     let address = listener.local_addr()?;
     let server = tokio::spawn(http::serve(listener, Arc::clone(&health), recorder));
     let report = until_signal(context, &config, &health, address).await?;
@@ -66,7 +72,9 @@ async fn bind(config: &Config) -> Result<TcpListener, Failure> {
             std::io::ErrorKind::AddrInUse => Code::PortInUse,
             _ => Code::OptionsInvalid,
         };
-        Error::new(code, format!("http.listen {address}")).with_source(e).into()
+        Error::new(code, format!("http.listen {address}"))
+            .with_source(e)
+            .into()
     })
 }
 
@@ -98,19 +106,32 @@ fn announce(context: &Context, health: &Health, address: std::net::SocketAddr) -
         let object = json!({ "started": { "listen": format!("http://{address}"), "workers": names } });
         return context.out.object(&object);
     }
-    output::warn(format!("listening on http://{address}; running {}", names.join(", ")));
+    output::warn(format!(
+        "listening on http://{address}; running {}",
+        names.join(", ")
+    ));
     Ok(())
 }
 
 fn ended(context: &Context, report: &Report) -> Ended {
-    let cut: Vec<_> = report.handlers.iter().filter(|h| !h.cleanly).map(|h| h.name.as_str()).collect();
+    let cut: Vec<_> = report
+        .handlers
+        .iter()
+        .filter(|h| !h.cleanly)
+        .map(|h| h.name.as_str())
+        .collect();
     if context.out.is_json() {
         let took = report.took.as_secs_f64();
-        context.out.object(&json!({ "drained": { "cleanly": report.cleanly, "seconds": took, "cut": cut } }))?;
+        context
+            .out
+            .object(&json!({ "drained": { "cleanly": report.cleanly, "seconds": took, "cut": cut } }))?;
     } else if report.cleanly {
         output::warn(format!("drained cleanly in {}", crate::text::span(report.took)));
     } else {
-        output::warn(format!("cut by the deadline: {}; nothing is lost", cut.join(", ")));
+        output::warn(format!(
+            "cut by the deadline: {}; nothing is lost",
+            cut.join(", ")
+        ));
     }
     Ok(if report.cleanly { Exit::Ok } else { Exit::DrainCut })
 }

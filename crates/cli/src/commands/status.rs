@@ -15,7 +15,8 @@ use crate::text::count;
 /// A stream at a glance.
 #[derive(Debug, Serialize)]
 struct Stream {
-    stream: String,
+    #[serde(rename = "stream")]
+    name: String,
     store: String,
     incarnation: String,
     lanes: usize,
@@ -29,7 +30,7 @@ impl Stream {
 
     fn cells(&self) -> Vec<String> {
         vec![
-            self.stream.clone(),
+            self.name.clone(),
             self.store.clone(),
             count(self.lanes as u64),
             count(self.published),
@@ -48,13 +49,24 @@ pub(super) async fn run(context: &Context) -> Ended {
     let consumers = consumer::glances(&config, &places).await?;
     let leases = lease::rows(&places).await?;
     if context.out.is_json() {
-        let all = json!({ "outboxes": outboxes, "streams": streams, "consumers": consumers, "leases": leases });
+        let all =
+            json!({ "outboxes": outboxes, "streams": streams, "consumers": consumers, "leases": leases });
         context.out.object(&all)?;
         return Ok(Exit::Ok);
     }
-    section(context, &outboxes, &outbox::Glance::HEADERS, outbox::Glance::cells)?;
+    section(
+        context,
+        &outboxes,
+        &outbox::Glance::HEADERS,
+        outbox::Glance::cells,
+    )?;
     section(context, &streams, &Stream::HEADERS, Stream::cells)?;
-    section(context, &consumers, &consumer::Glance::HEADERS, consumer::Glance::cells)?;
+    section(
+        context,
+        &consumers,
+        &consumer::Glance::HEADERS,
+        consumer::Glance::cells,
+    )?;
     section(context, &leases, &lease::Row::HEADERS, lease::Row::cells)?;
     Ok(Exit::Ok)
 }
@@ -79,7 +91,7 @@ async fn streams(places: &Places) -> Result<Vec<Stream>, Failure> {
         let registers = found.it.registers().await?;
         let page = found.it.read(EntryId::START, None, 1, 1).await?;
         all.push(Stream {
-            stream: found.name,
+            name: found.name,
             store: found.store,
             incarnation: registers.incarnation.to_string(),
             lanes: registers.lanes.len(),

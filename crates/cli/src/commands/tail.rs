@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long)]
     key: Option<String>,
     /// Stop after this many entries
-    #[arg(long, short = 'n', value_name = "N")]
+    #[arg(long, value_name = "N")]
     limit: Option<u64>,
 }
 
@@ -90,7 +90,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Ended {
     let config = settings::load(&context.global)?.config;
     let places = Places::open(&config, Access::Look)?;
     let stream = pick(places.streams().await?, args.stream.as_deref(), "stream")?.it;
-    let tail = Tail { context, args, stream, left: args.limit.unwrap_or(u64::MAX) };
+    let tail = Tail {
+        context,
+        args,
+        stream,
+        left: args.limit.unwrap_or(u64::MAX),
+    };
     tokio::select! {
         biased;
         _ = tokio::signal::ctrl_c(), if args.follow => Ok(Exit::Signal),
@@ -116,8 +121,9 @@ impl Tail<'_> {
         };
         while self.left > 0 {
             // Listens before it looks, so that nothing falls between.
-            let rung = self.stream.rung();
-            let page = self.stream.read(cursor, None, PAGE, PAGE_BYTES).await?;
+            let stream = Arc::clone(&self.stream);
+            let rung = stream.rung();
+            let page = stream.read(cursor, None, PAGE, PAGE_BYTES).await?;
             if page.incarnation != incarnation || page.last < cursor {
                 output::warn("the stream lost entries; reading from its start");
                 (incarnation, cursor) = (page.incarnation, EntryId::START);

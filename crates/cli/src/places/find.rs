@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate::store::{LeaseStore, OutboxStore, StreamStore};
-use tidegate::stores::sqlite::outbox::Wanted;
-use tidegate::stores::sqlite::inbox::{InboxOptions, SqliteInbox};
+use tidegate::store::LeaseStore;
 use tidegate::stores::sqlite::lease::Leases;
-use tidegate::stores::sqlite::{Catalog, Database, SqliteOutbox, SqliteStream};
+use tidegate::stores::sqlite::{
+    Catalog, Database, InboxOptions, SqliteInbox, SqliteOutbox, SqliteStream, Wanted,
+};
 
 use super::Places;
 use crate::config::{self, Config, nearest};
@@ -28,7 +28,10 @@ impl Places {
         let mut all = Vec::new();
         for (store, database) in self.each() {
             for settings in Catalog::read(database).await?.outboxes {
-                let wanted = Wanted { lanes: settings.lanes, archive: settings.archive };
+                let wanted = Wanted {
+                    lanes: settings.lanes,
+                    archive: settings.archive,
+                };
                 let it = SqliteOutbox::open(database, &settings.name, wanted).await?;
                 all.push(found(store, &settings.name, it));
             }
@@ -95,7 +98,10 @@ impl Places {
         name: &str,
         declared: &config::Outbox,
     ) -> Result<Found<SqliteOutbox>, Failure> {
-        let wanted = Wanted { lanes: declared.lanes, archive: declared.archive.is_some() };
+        let wanted = Wanted {
+            lanes: declared.lanes,
+            archive: declared.archive.is_some(),
+        };
         let database = self.database(&declared.store)?;
         let it = SqliteOutbox::open(database, name, wanted).await?;
         Ok(found(&declared.store, name, it))
@@ -103,11 +109,19 @@ impl Places {
 }
 
 fn found<T>(store: &str, name: &str, it: T) -> Found<T> {
-    Found { store: store.to_owned(), name: name.to_owned(), it: Arc::new(it) }
+    Found {
+        store: store.to_owned(),
+        name: name.to_owned(),
+        it: Arc::new(it),
+    }
 }
 
 /// The one that was asked for, or the only one.
-pub(crate) fn pick<T: ?Sized>(all: Vec<Found<T>>, asked: Option<&str>, noun: &str) -> Result<Found<T>, Failure> {
+pub(crate) fn pick<T: ?Sized>(
+    all: Vec<Found<T>>,
+    asked: Option<&str>,
+    noun: &str,
+) -> Result<Found<T>, Failure> {
     let names: Vec<_> = all.iter().map(|found| found.name.clone()).collect();
     let position = match asked {
         Some(asked) => names.iter().position(|name| name == asked),
@@ -125,7 +139,10 @@ fn no_one(names: &[String], asked: Option<&str>, noun: &str) -> Failure {
         None => Failure::input(format!("there are several: {listed}; say which {noun} is meant")),
         Some(asked) => {
             let near = nearest(asked, names.iter().map(String::as_str));
-            let hint = near.map_or_else(|| format!("there are: {listed}"), |near| format!("did you mean {near}?"));
+            let hint = near.map_or_else(
+                || format!("there are: {listed}"),
+                |near| format!("did you mean {near}?"),
+            );
             Failure::not_found(format!("no {noun} {asked}; {hint}"))
         }
     }

@@ -11,7 +11,11 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
         let byte = |i: usize| u32::from(chunk.get(i).copied().unwrap_or(0));
         let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
         for i in 0..4 {
-            let symbol = if i > chunk.len() { '=' } else { symbol(bits >> (18 - 6 * i)) };
+            let symbol = if i > chunk.len() {
+                '='
+            } else {
+                symbol(bits >> (18 - 6 * i))
+            };
             // Writing to a string cannot fail.
             let _ = text.write_char(symbol);
         }
@@ -56,7 +60,14 @@ mod tests {
 
     #[test]
     fn the_vectors_of_the_rfc() {
-        let vectors = [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foob", "Zm9vYg=="), ("foobar", "Zm9vYmFy")];
+        let vectors = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("foobar", "Zm9vYmFy"),
+        ];
         for (bytes, text) in vectors {
             assert_eq!(encode(bytes.as_bytes()), text);
             assert_eq!(decode(text).as_deref(), Some(bytes.as_bytes()));

@@ -28,7 +28,7 @@ mod writer;
 
 pub use catalog::Catalog;
 pub use clock::{Clock, SystemClock};
-pub use db::{Database, OpenOptions};
+pub use db::{Database, OpenOptions, wait_until_closed};
 pub use error::map as map_error;
 pub use inbox::{HandlerError, InboxOptions, SqliteInbox, batch, each};
 pub use outbox::{SqliteOutbox, Wanted};

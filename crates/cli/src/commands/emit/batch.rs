@@ -66,7 +66,13 @@ pub(super) async fn emit(
 ) -> Ended {
     let progress = Progress::new(context, input.bytes);
     let lines = input.lines()?;
-    let mut run = Run { outbox, shape, skip, tally: Tally::default(), progress };
+    let mut run = Run {
+        outbox,
+        shape,
+        skip,
+        tally: Tally::default(),
+        progress,
+    };
     let stopped = run.all(lines).await;
     run.progress.finish();
     match stopped {
@@ -134,13 +140,16 @@ impl Run<'_> {
         match &line.content {
             Ok(text) => self.shape.read(text),
             Err(Trouble::TooLong) => Err(format!("is longer than {LINE_BYTES_MAX} bytes")),
-            Err(Trouble::Unreadable(error)) => Err(format!("cannot be read: {error}; nothing after it was read")),
+            Err(Trouble::Unreadable(error)) => {
+                Err(format!("cannot be read: {error}; nothing after it was read"))
+            }
         }
     }
 
     fn refuse(&mut self, number: u64, reason: &str) {
         self.tally.refused += 1;
-        self.progress.pause(|| output::warn(format!("line {number}: {reason}")));
+        self.progress
+            .pause(|| output::warn(format!("line {number}: {reason}")));
     }
 
     async fn commit(&mut self, batch: Batch) -> Result<(), Stop> {
@@ -152,7 +161,12 @@ impl Run<'_> {
             let unknown = (error.effect() != Effect::NotApplied).then_some((batch.first, batch.last));
             Stop { error, unknown }
         };
-        let events = batch.drafts.into_iter().map(seal).collect::<Result<Vec<_>, _>>().map_err(whole)?;
+        let events = batch
+            .drafts
+            .into_iter()
+            .map(seal)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(whole)?;
         self.outbox.enqueue(events).await.map_err(whole)?;
         self.tally.committed += count;
         self.tally.last_committed = batch.last;
@@ -175,7 +189,10 @@ impl Run<'_> {
         } else {
             format!(", {} refused", counted(tally.refused, "line"))
         };
-        context.out.say(format!("{} committed{refused}", counted(tally.committed, "event")));
+        context.out.say(format!(
+            "{} committed{refused}",
+            counted(tally.committed, "event")
+        ));
         match stop {
             Some(stop) => Err(self.stopped(context, stop)),
             None if tally.interrupted => Ok(self.interrupted(context)),
@@ -185,16 +202,24 @@ impl Run<'_> {
     }
 
     fn interrupted(&self, context: &Context) -> Exit {
-        context.out.say(format!("interrupted after line {0}; go on with --skip {0}", self.done()));
+        context.out.say(format!(
+            "interrupted after line {0}; go on with --skip {0}",
+            self.done()
+        ));
         Exit::Signal
     }
 
     fn stopped(&self, context: &Context, stop: Stop) -> Failure {
         match stop.unknown {
             Some((first, last)) => {
-                context.out.say(format!("lines {first} to {last} may stand: look before you go on with --skip"));
+                context.out.say(format!(
+                    "lines {first} to {last} may stand: look before you go on with --skip"
+                ));
             }
-            None => context.out.say(format!("stopped after line {0}; go on with --skip {0}", self.done())),
+            None => context.out.say(format!(
+                "stopped after line {0}; go on with --skip {0}",
+                self.done()
+            )),
         }
         Failure::Error(stop.error)
     }

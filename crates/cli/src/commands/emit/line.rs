@@ -34,7 +34,8 @@ pub(super) enum Shape {
 impl Shape {
     /// Reads a line and checks every limit.
     pub(super) fn read(&self, line: &[u8]) -> Result<Draft, String> {
-        let text = std::str::from_utf8(line).map_err(|e| format!("is not UTF-8 at byte {}", e.valid_up_to() + 1))?;
+        let text =
+            std::str::from_utf8(line).map_err(|e| format!("is not UTF-8 at byte {}", e.valid_up_to() + 1))?;
         let draft = match self {
             Shape::Event { topic } => event(text, topic.as_deref())?,
             Shape::Payload { topic, key_field } => payload(text, topic, key_field)?,
@@ -57,7 +58,10 @@ fn not_an_object(text: &str, error: &serde_json::Error) -> String {
     match error.classify() {
         Category::Data if starts != Some('{') => "is not a JSON object".to_owned(),
         Category::Eof => "is not JSON: it ends too early".to_owned(),
-        _ => format!("is not JSON: unexpected character at column {}", error.column().max(1)),
+        _ => format!(
+            "is not JSON: unexpected character at column {}",
+            error.column().max(1)
+        ),
     }
 }
 
@@ -171,7 +175,10 @@ fn headers(fields: &Fields<'_>) -> Result<Vec<(String, String)>, String> {
 fn with_payload(draft: Draft, fields: &Fields<'_>) -> Result<Draft, String> {
     let content_type = optional_text(fields, "content_type")?;
     let of = |given: &str| content_type.clone().unwrap_or_else(|| given.to_owned());
-    let given = FIELDS[2..5].iter().filter(|name| fields.contains_key(**name)).count();
+    let given = FIELDS[2..5]
+        .iter()
+        .filter(|name| fields.contains_key(**name))
+        .count();
     if given > 1 {
         return Err("has more than one of payload, payload_text and payload_base64".to_owned());
     }
@@ -214,15 +221,25 @@ mod tests {
 
     #[test]
     fn text_and_bytes_are_payloads_too() {
-        let text = events().read(br#"{"topic":"t","payload_text":"hi"}"#).expect("accepted");
-        assert_eq!((&text.payload[..], text.content_type.as_str()), (&b"hi"[..], "text/plain"));
-        let bytes = events().read(br#"{"topic":"t","payload_base64":"AP8="}"#).expect("accepted");
+        let text = events()
+            .read(br#"{"topic":"t","payload_text":"hi"}"#)
+            .expect("accepted");
+        assert_eq!(
+            (&text.payload[..], text.content_type.as_str()),
+            (&b"hi"[..], "text/plain")
+        );
+        let bytes = events()
+            .read(br#"{"topic":"t","payload_base64":"AP8="}"#)
+            .expect("accepted");
         assert_eq!(&bytes.payload[..], [0, 255]);
     }
 
     #[test]
     fn a_payload_line_takes_its_key_from_a_field() {
-        let shape = Shape::Payload { topic: "flights".into(), key_field: "origin".into() };
+        let shape = Shape::Payload {
+            topic: "flights".into(),
+            key_field: "origin".into(),
+        };
         let draft = shape.read(br#" {"origin":"HNL","delay":95} "#).expect("accepted");
         assert_eq!(draft.key.as_deref(), Some("HNL"));
         assert_eq!(&draft.payload[..], br#"{"origin":"HNL","delay":95}"#);
@@ -238,21 +255,63 @@ mod tests {
             ("secret", "is not JSON: unexpected character at column 1"),
             ("[\"secret\"]", "is not a JSON object"),
             ("{\"topic\":\"secret\"", "is not JSON: it ends too early"),
-            ("{\"topic\":\"t\",,}", "is not JSON: unexpected character at column 14"),
-            (r#"{"secret":1}"#, "has an unknown field; known are topic, key, payload, payload_text, payload_base64, headers, version, id, content_type"),
-            (r#"{"topic":"t","paylod":"secret"}"#, "has an unknown field; did you mean \"payload\"?"),
-            (r#"{"payload":"secret"}"#, "has no field \"topic\", and there is no --topic"),
+            (
+                "{\"topic\":\"t\",,}",
+                "is not JSON: unexpected character at column 14",
+            ),
+            (
+                r#"{"secret":1}"#,
+                "has an unknown field; known are topic, key, payload, payload_text, payload_base64, headers, version, id, content_type",
+            ),
+            (
+                r#"{"topic":"t","paylod":"secret"}"#,
+                "has an unknown field; did you mean \"payload\"?",
+            ),
+            (
+                r#"{"payload":"secret"}"#,
+                "has no field \"topic\", and there is no --topic",
+            ),
             (r#"{"topic":"t"}"#, "has no field \"payload\""),
-            (r#"{"topic":7,"payload":"secret"}"#, "field \"topic\" is a number; it must be text"),
-            (r#"{"topic":"t","key":["secret"],"payload":1}"#, "field \"key\" is an array; a key is text or a number"),
-            (r#"{"topic":"t","id":"secret","payload":1}"#, "field \"id\" is not a UUID"),
-            (r#"{"topic":"t","version":"secret","payload":1}"#, "field \"version\" is not a whole number of 64 bits"),
-            (r#"{"topic":"t","version":1.5,"payload":1}"#, "field \"version\" is not a whole number of 64 bits"),
-            (r#"{"topic":"t","headers":["secret"],"payload":1}"#, "field \"headers\" is not an object of texts"),
-            (r#"{"topic":"t","payload":1,"payload_text":"secret"}"#, "has more than one of payload, payload_text and payload_base64"),
-            (r#"{"topic":"t","payload_base64":"secret!"}"#, "field \"payload_base64\" is not base64"),
-            (r#"{"topic":"","payload":1}"#, "topic is empty; it needs at least 1 byte"),
-            (r#"{"topic":"t\u0000secret","payload":1}"#, "topic has the control character U+0000 at byte 1; none is allowed"),
+            (
+                r#"{"topic":7,"payload":"secret"}"#,
+                "field \"topic\" is a number; it must be text",
+            ),
+            (
+                r#"{"topic":"t","key":["secret"],"payload":1}"#,
+                "field \"key\" is an array; a key is text or a number",
+            ),
+            (
+                r#"{"topic":"t","id":"secret","payload":1}"#,
+                "field \"id\" is not a UUID",
+            ),
+            (
+                r#"{"topic":"t","version":"secret","payload":1}"#,
+                "field \"version\" is not a whole number of 64 bits",
+            ),
+            (
+                r#"{"topic":"t","version":1.5,"payload":1}"#,
+                "field \"version\" is not a whole number of 64 bits",
+            ),
+            (
+                r#"{"topic":"t","headers":["secret"],"payload":1}"#,
+                "field \"headers\" is not an object of texts",
+            ),
+            (
+                r#"{"topic":"t","payload":1,"payload_text":"secret"}"#,
+                "has more than one of payload, payload_text and payload_base64",
+            ),
+            (
+                r#"{"topic":"t","payload_base64":"secret!"}"#,
+                "field \"payload_base64\" is not base64",
+            ),
+            (
+                r#"{"topic":"","payload":1}"#,
+                "topic is empty; it needs at least 1 byte",
+            ),
+            (
+                r#"{"topic":"t\u0000secret","payload":1}"#,
+                "topic has the control character U+0000 at byte 1; none is allowed",
+            ),
         ];
         for (line, reason) in cases {
             assert_eq!(refuse(line), reason, "{line}");

@@ -50,19 +50,24 @@ impl Input {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "is a folder"));
         }
         Ok(Self {
-            bytes: about.is_file().then(|| about.len()),
+            bytes: about.is_file().then_some(about.len()),
             reader: Box::new(BufReader::with_capacity(256 * 1024, file)),
         })
     }
 
     pub(super) fn stdin() -> Self {
-        Self { reader: Box::new(BufReader::new(io::stdin())), bytes: None }
+        Self {
+            reader: Box::new(BufReader::new(io::stdin())),
+            bytes: None,
+        }
     }
 
     /// Starts reading. Empty lines are passed over; their numbers are not.
     pub(super) fn lines(self) -> io::Result<Receiver<Line>> {
         let (sender, receiver) = mpsc::channel(AHEAD);
-        thread::Builder::new().name("tidegate-input".into()).spawn(move || read_all(self.reader, &sender))?;
+        thread::Builder::new()
+            .name("tidegate-input".into())
+            .spawn(move || read_all(self.reader, &sender))?;
         Ok(receiver)
     }
 }
@@ -79,7 +84,15 @@ fn read_all(mut reader: Box<dyn BufRead + Send>, lines: &Sender<Line>) {
             continue;
         }
         let last = matches!(content, Err(Trouble::Unreadable(_)));
-        if lines.blocking_send(Line { number, content, bytes }).is_err() || last {
+        if lines
+            .blocking_send(Line {
+                number,
+                content,
+                bytes,
+            })
+            .is_err()
+            || last
+        {
             return;
         }
     }
@@ -118,7 +131,10 @@ mod tests {
         drop(sender);
         let mut lines = Vec::new();
         while let Some(line) = receiver.blocking_recv() {
-            lines.push((line.number, line.content.map_err(|e| matches!(e, Trouble::TooLong))));
+            lines.push((
+                line.number,
+                line.content.map_err(|e| matches!(e, Trouble::TooLong)),
+            ));
         }
         lines
     }
@@ -131,7 +147,9 @@ mod tests {
 
     #[test]
     fn a_line_beyond_the_bound_is_skipped_whole() {
-        let long: &'static [u8] = [vec![b'x'; LINE_BYTES_MAX + 10], b"\nnext\n".to_vec()].concat().leak();
+        let long: &'static [u8] = [vec![b'x'; LINE_BYTES_MAX + 10], b"\nnext\n".to_vec()]
+            .concat()
+            .leak();
         assert_eq!(read(long), [(1, Err(true)), (2, Ok(b"next".to_vec()))]);
     }
 }

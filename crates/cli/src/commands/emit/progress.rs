@@ -23,7 +23,9 @@ impl Progress {
         match bytes {
             _ if context.out.is_json() => Progress::Silent,
             Some(bytes) if output::person_watches() => Progress::Bar(bar(bytes)),
-            _ => Progress::Lines { next: Instant::now() + EVERY },
+            _ => Progress::Lines {
+                next: Instant::now() + EVERY,
+            },
         }
     }
 
@@ -37,13 +39,12 @@ impl Progress {
     /// So many events are committed in all.
     pub(super) fn committed(&mut self, events: u64) {
         match self {
-            Progress::Silent => {}
             Progress::Bar(bar) => bar.set_message(counted(events, "event")),
             Progress::Lines { next } if Instant::now() >= *next => {
                 *next = Instant::now() + EVERY;
                 output::warn(format!("{} committed", counted(events, "event")));
             }
-            Progress::Lines { .. } => {}
+            Progress::Silent | Progress::Lines { .. } => {}
         }
     }
 

@@ -21,8 +21,9 @@ pub(super) fn draft(args: &Args) -> Result<Draft, Failure> {
     draft.version = args.version;
     draft.id = args.id;
     for header in &args.headers {
-        let (name, value) =
-            header.split_once('=').ok_or_else(|| Failure::input("--header must be NAME=VALUE"))?;
+        let (name, value) = header
+            .split_once('=')
+            .ok_or_else(|| Failure::input("--header must be NAME=VALUE"))?;
         draft = draft.header(name, value);
     }
     let content_type = args.content_type.clone().unwrap_or_else(|| guessed.to_owned());
@@ -74,7 +75,9 @@ pub(super) async fn emit(context: &Context, outbox: &dyn OutboxStore, draft: Dra
     let id = event.id;
     outbox.enqueue(vec![event]).await?;
     if context.out.is_json() {
-        context.out.object(&json!({ "committed": 1, "refused": 0, "id": id.to_string() }))?;
+        context
+            .out
+            .object(&json!({ "committed": 1, "refused": 0, "id": id.to_string() }))?;
     } else {
         context.out.line(id.to_string())?;
     }

@@ -28,7 +28,10 @@ pub(super) async fn serve(listener: TcpListener, health: Arc<Health>, recorder: 
 }
 
 async fn metrics(State((_, recorder)): Shared) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], recorder.render())
+    (
+        [(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")],
+        recorder.render(),
+    )
 }
 
 async fn alive(State((health, _)): Shared) -> Response {
@@ -41,7 +44,16 @@ async fn ready(State((health, _)): Shared) -> Response {
 
 /// 200, or 503 with every reason.
 fn answer(word: &str, reasons: &[String]) -> Response {
-    let status = if reasons.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let status = if reasons.is_empty() {
+        StatusCode::OK
+    } else {
+        StatusCode::SERVICE_UNAVAILABLE
+    };
     let body = json!({ word: reasons.is_empty(), "reasons": reasons });
-    (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
+    (
+        status,
+        [(header::CONTENT_TYPE, "application/json")],
+        format!("{body}\n"),
+    )
+        .into_response()
 }

@@ -17,9 +17,11 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// Makes the `metrics` facade of this process answer `/metrics`.
 pub(super) fn install() -> Result<PrometheusHandle, Failure> {
-    PrometheusBuilder::new()
-        .install_recorder()
-        .map_err(|e| Error::new(Code::Internal, "metrics cannot be recorded").with_source(e).into())
+    PrometheusBuilder::new().install_recorder().map_err(|e| {
+        Error::new(Code::Internal, "metrics cannot be recorded")
+            .with_source(e)
+            .into()
+    })
 }
 
 /// Keeps the recorder's memory bounded and the gauges fresh.
@@ -56,7 +58,11 @@ async fn of_outboxes(health: &Health) -> Result<(), Failure> {
         let name = || ("outbox", found.name.clone());
         let depth: u64 = lanes.iter().map(|lane| lane.depth).sum();
         let parked: u64 = lanes.iter().map(|lane| lane.parked_keys).sum();
-        let oldest = lanes.iter().filter_map(|lane| lane.oldest_micros).max().unwrap_or(0);
+        let oldest = lanes
+            .iter()
+            .filter_map(|lane| lane.oldest_micros)
+            .max()
+            .unwrap_or(0);
         gauge!("tidegate_outbox_depth", &[name()]).set(depth as f64);
         gauge!("tidegate_outbox_parked_keys", &[name()]).set(parked as f64);
         gauge!("tidegate_outbox_oldest_seconds", &[name()]).set(oldest as f64 / 1e6);

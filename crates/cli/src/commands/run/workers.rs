@@ -29,14 +29,18 @@ pub(super) async fn build(config: &Config, places: &Places) -> Result<Vec<Worker
 
 /// For people: `outbox lanes` shows it.
 fn label() -> String {
-    let host = rustix::system::uname();
-    let host = host.nodename().to_string_lossy().into_owned();
-    format!("{host}:{}", std::process::id())
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
 }
 
 async fn stream(config: &Config, places: &Places, name: &str) -> Result<Arc<SqliteStream>, Failure> {
-    let declared = config.stream.get(name).ok_or_else(|| Failure::not_found(format!("no stream {name}")))?;
-    Ok(Arc::new(SqliteStream::open(places.database(&declared.store)?, name).await?))
+    let declared = config
+        .stream
+        .get(name)
+        .ok_or_else(|| Failure::not_found(format!("no stream {name}")))?;
+    Ok(Arc::new(
+        SqliteStream::open(places.database(&declared.store)?, name).await?,
+    ))
 }
 
 async fn relay(
@@ -78,7 +82,9 @@ fn start(declared: config::Start) -> Result<Start, Failure> {
     match declared {
         config::Start::Earliest => Ok(Start::Earliest),
         config::Start::Now => Ok(Start::Now),
-        config::Start::At(_) => Err(Failure::input("start = at:TIME is not built into this binary yet")),
+        config::Start::At(_) => Err(Failure::input(
+            "start = at:TIME is not built into this binary yet",
+        )),
     }
 }
 
@@ -97,4 +103,13 @@ fn inbox_options(declared: &config::Consumer) -> InboxOptions {
         },
         ..InboxOptions::default()
     }
+}
+
+fn projection(
+    _: &config::Consumer,
+) -> Result<
+    impl for<'t> inbox::handler::Handler<tidegate::stores::sqlite::inbox::SqliteTx<'t>> + Send + Sync + 'static,
+    Failure,
+> {
+    Ok(tidegate::stores::sqlite::inbox::each(|_, _| Ok(())))
 }

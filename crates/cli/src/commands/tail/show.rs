@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::value::RawValue;
+use tidegate::Event;
 use tidegate::stream::Entry;
-use tidegate::{Event, Uuid};
 
 use crate::error::Failure;
 use crate::text::{base64, short, time};
@@ -17,9 +17,15 @@ const PAYLOAD_CHARS: usize = 100;
 /// `0-17  2026-01-31T00:00:00Z  orders  42  {"total":7}`.
 pub(super) fn human(entry: &Entry) -> String {
     let Some(event) = &entry.event else {
-        return format!("{}  -  (void: lane {}, number {})", entry.id, entry.lane.slot, entry.n);
+        return format!(
+            "{}  -  (void: lane {}, number {})",
+            entry.id, entry.lane.slot, entry.n
+        );
     };
-    let key = event.key.as_deref().map_or_else(|| "-".to_owned(), |key| short(key, 40));
+    let key = event
+        .key
+        .as_deref()
+        .map_or_else(|| "-".to_owned(), |key| short(key, 40));
     let (at, topic) = (time(event.occurred_at), short(&event.topic, 40));
     format!("{}  {at}  {topic}  {key}  {}", entry.id, payload(event))
 }
@@ -44,7 +50,7 @@ struct Line<'a> {
 
 #[derive(Serialize)]
 struct Shown<'a> {
-    id: Uuid,
+    id: String,
     topic: &'a str,
     key: Option<&'a str>,
     version: Option<i64>,
@@ -75,19 +81,26 @@ pub(super) fn json(entry: &Entry) -> Result<String, Failure> {
 
 fn shown(event: &Event) -> Shown<'_> {
     Shown {
-        id: event.id,
+        id: event.id.to_string(),
         topic: &event.topic,
         key: event.key.as_deref(),
         version: event.version,
         occurred_at: time(event.occurred_at),
         content_type: &event.content_type,
-        headers: event.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
+        headers: event
+            .headers
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect(),
     }
 }
 
 fn payload_field(event: &Event) -> serde_json::Result<String> {
     let Ok(text) = std::str::from_utf8(&event.payload) else {
-        return Ok(format!(",\"payload_base64\":\"{}\"", base64::encode(&event.payload)));
+        return Ok(format!(
+            ",\"payload_base64\":\"{}\"",
+            base64::encode(&event.payload)
+        ));
     };
     if event.content_type == "application/json" && serde_json::from_str::<&RawValue>(text).is_ok() {
         return Ok(format!(",\"payload\":{}", one_line(text.trim())));
