@@ -7,6 +7,7 @@ use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand};
 use crate::commands::{
     completions, config, consumer, dead_letter, emit, explain, lease, migrate, outbox, run, sweep, tail,
 };
+use crate::demo;
 
 mod help;
 
@@ -57,6 +58,11 @@ pub struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Play real events through the whole pipeline, with kills and counted evidence; needs nothing
+    Demo(demo::Args),
+    /// A worker process of the demo
+    #[command(hide = true)]
+    DemoWorker(demo::worker::Args),
     /// Run every declared relay, consumer and sweep, with metrics and health over HTTP
     Run(run::Args),
     /// Say whether the configuration is valid; all problems at once

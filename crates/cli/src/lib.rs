@@ -3,6 +3,7 @@
 pub mod args;
 pub mod commands;
 pub mod config;
+pub mod demo;
 pub mod error;
 pub mod exit;
 mod logging;

@@ -5,6 +5,7 @@ pub mod completions;
 pub mod config;
 pub mod consumer;
 pub mod dead_letter;
+pub mod demo;
 pub mod emit;
 pub mod explain;
 pub mod lease;
@@ -58,6 +59,8 @@ pub fn run(args: Args) -> Ended {
     }
     match args.command {
         Command::Run(args) => block_on(run::run(&context, &args)),
+        Command::Demo(args) => demo::run(&context, &args),
+        Command::DemoWorker(args) => demo::run_worker(&args),
         Command::Check => check::run(&context),
         Command::Config(command) => config::run(&context, &command),
         Command::Migrate(args) => migrate::run(&context, &args),

@@ -22,14 +22,21 @@ impl Process {
         let dir = &stage.dir;
         let log = File::create(dir.join(format!("{name}.log"))).map_err(|e| io("making a log file", e))?;
         let mut command = Command::new(&stage.binary);
-        command.args(["demo-worker", role, "--name", name, "--dir"]).arg(dir);
+        command
+            .args(["demo-worker", role, "--name", name, "--dir"])
+            .arg(dir);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        command.env_remove("TIDEGATE_CRASH_AT").env_remove("TIDEGATE_STOP_AT");
+        command
+            .env_remove("TIDEGATE_CRASH_AT")
+            .env_remove("TIDEGATE_STOP_AT");
         if let Some((variable, point)) = fault {
             command.env(variable, point);
         }
         let child = command.spawn().map_err(|e| io("starting a worker process", e))?;
-        Ok(Self { name: name.to_owned(), child })
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+        })
     }
 
     /// Its name.
@@ -50,7 +57,8 @@ impl Process {
     /// True while a SIGSTOP holds it.
     pub fn stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+        stat.rsplit_once(')')
+            .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
     }
 
     /// Sends a signal.

@@ -97,7 +97,7 @@ pub(super) fn raise(sql: &Sql<'_>, stream: i64, lanes: &[(LaneId, Token)]) -> Re
     Ok(stored.into_iter().map(|s| Some(s.register)).collect())
 }
 
-/// Four statements for up to 1,024 entries of any number of lanes.
+/// Four statements for up to 1,024 entries of any number of lanes, and one for each lane that is refused.
 pub(super) fn append(
     sql: &Sql<'_>,
     stream: i64,
@@ -112,6 +112,10 @@ pub(super) fn append(
     let mut accepted = Vec::new();
     for (append, mut stored) in appends.iter().zip(stored) {
         let outcome = compare(append, stored.register, payload_max);
+        if matches!(outcome, Appended::Fenced(_) | Appended::Moved(_)) {
+            let params = (stored.id, signed(append.entries.len() as u64));
+            sql.execute("append", include_str!("refused.sql"), params)?;
+        }
         if let (Appended::Through(n), Some(last)) = (&outcome, append.entries.last()) {
             stored.register = Register {
                 n: *n,
