@@ -8,7 +8,7 @@ mod workers;
 use std::sync::Arc;
 
 use serde_json::json;
-use tidegate::drain::Report;
+use tidegate::drain::{Report, Signals};
 use tidegate::{Code, Drain, Error};
 use tokio::net::TcpListener;
 
@@ -86,18 +86,10 @@ async fn until_signal(
 ) -> Result<Report, Failure> {
     let drain = Drain::new();
     health.register(&drain);
-    let mut signals = std::pin::pin!(drain.on_signals(config.drain.timeout));
-    let started = async {
-        health.start();
-        announce(context, health, address)
-    };
-    // The signal handlers are in place before anybody is told that the daemon runs.
-    tokio::select! {
-        biased;
-        report = &mut signals => return Ok(report?),
-        announced = started => announced?,
-    }
-    Ok(signals.await?)
+    let signals = Signals::install()?;
+    health.start();
+    announce(context, health, address)?;
+    Ok(drain.on_signals(signals, config.drain.timeout).await)
 }
 
 fn announce(context: &Context, health: &Health, address: std::net::SocketAddr) -> Result<(), Failure> {
