@@ -10,6 +10,7 @@
 //! expired. Wall time is stored for people and as the floor of tokens.
 
 mod bell;
+mod catalog;
 mod clock;
 mod columns;
 mod db;
@@ -25,8 +26,9 @@ mod tests;
 mod values;
 mod writer;
 
+pub use catalog::Catalog;
 pub use clock::{Clock, SystemClock};
-pub use db::{Database, OpenOptions};
+pub use db::{Database, OpenOptions, wait_until_closed};
 pub use error::map as map_error;
 pub use inbox::{HandlerError, InboxOptions, SqliteInbox, batch, each};
 pub use outbox::{SqliteOutbox, Wanted};

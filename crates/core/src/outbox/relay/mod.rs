@@ -190,6 +190,8 @@ pub struct Machine {
     poll_at: Ticks,
     audit_at: Ticks,
     pause_until: Ticks,
+    /// When a pause ends, of one lane or of all.
+    resume_at: Option<Ticks>,
     failures: u32,
     published: u64,
     stopping: bool,
@@ -213,6 +215,7 @@ impl Machine {
             poll_at: Ticks::default(),
             audit_at: Ticks::default(),
             pause_until: Ticks::from_micros(i64::MIN),
+            resume_at: None,
             failures: 0,
             published: 0,
             stopping: false,
@@ -265,7 +268,8 @@ impl Machine {
         let audit = self.register.is_none().then_some(self.audit_at);
         let work = poll.into_iter().chain(audit).min();
         let work = work.filter(|_| !self.stopping).map(|at| at.max(self.pause_until));
-        self.own.wake_at().into_iter().chain(work).min()
+        let own = self.own.wake_at().into_iter();
+        own.chain(work).chain(self.resume_at).min()
     }
 
     fn take(&mut self, now: Ticks, input: Input, out: &mut Vec<Effect>) {
@@ -537,6 +541,8 @@ impl Machine {
 
     fn drive(&mut self, now: Ticks, out: &mut Vec<Effect>) {
         self.end_drained(now);
+        let pauses = self.lanes.values().map(|l| l.paused_until).chain([self.pause_until]);
+        self.resume_at = pauses.filter(|at| *at > now).min();
         if now >= self.pause_until {
             if self.lanes.values().any(|l| l.phase == Phase::Doubt) {
                 self.own.refresh(now);
