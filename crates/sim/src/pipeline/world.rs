@@ -163,6 +163,8 @@ impl World {
     /// Lets time pass until everything is quiet.
     fn settle(&mut self) -> Checked {
         let end = self.now + PATIENCE;
+        // What was sent before is answered by then, and late executions have happened.
+        self.pass(self.now + 4 * micros(self.knobs.call) + 4 * micros(self.knobs.ttl))?;
         loop {
             self.pass(self.now + 500_000)?;
             let quiet = self.quiet();
