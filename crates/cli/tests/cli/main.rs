@@ -1,0 +1,8 @@
+//! The real binary, as people and programs meet it.
+
+mod daemon;
+mod emit;
+mod golden;
+mod look;
+mod stores;
+mod world;
