@@ -3,6 +3,8 @@
 //! Each test lets one worker process end itself by SIGKILL at its point, starts another, waits until everything is
 //! applied, and counts: nothing lost, doubled or out of order, and a clean drain at the end.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -60,6 +62,11 @@ impl World {
             && self.count("stream.db", "select count(*) from tidegate_entry") >= EVENTS
     }
 
+    fn ready(&self, name: &str) -> bool {
+        let log = std::fs::read_to_string(self.stage.dir.join(format!("{name}.log"))).unwrap();
+        log.contains("is ready")
+    }
+
     fn wait(&self, what: &str, mut until: impl FnMut() -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !until() {
@@ -95,6 +102,9 @@ impl World {
             self.start("consumer", consumer, None),
         ];
         self.wait("everything to be applied", || self.done());
+        self.wait("both to be ready", || {
+            [relay, consumer].iter().all(|name| self.ready(name))
+        });
         for worker in &mut workers {
             worker.signal(Signal::TERM);
             let status = worker.wait(Duration::from_secs(5));

@@ -41,6 +41,7 @@ pub enum Role {
 /// What a store or the signal handlers said at the start.
 pub fn run(args: &Args) -> Result<i32> {
     runtime()?.block_on(async {
+        let signals = drain::Signals::install().map_err(|e| io("installing signal handlers", e))?;
         let stage = Stage::open(&args.dir);
         let worker = Arc::new(match args.role {
             Role::Relay => relay(&stage, &args.name).await?,
@@ -49,15 +50,11 @@ pub fn run(args: &Args) -> Result<i32> {
         let drain = Drain::new();
         drain.register_worker(&worker).forever();
         worker.start();
-        let report = drain
-            .on_signals(Duration::from_secs(3))
+        eprintln!("{} is ready", args.name);
+        Ok(drain
+            .on_signals(signals, Duration::from_secs(3))
             .await
-            .map_err(|e| io("signals", e))?;
-        Ok(if report.cleanly {
-            drain::EXIT_CLEAN
-        } else {
-            drain::EXIT_CUT
-        })
+            .exit_status())
     })
 }
 
