@@ -42,7 +42,11 @@ struct Daemon {
 impl Daemon {
     fn start(world: &World, args: &[&str]) -> Self {
         let mut command = world.command(&[&["run", "--json"], args].concat());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("started");
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         let mut line = String::new();
         out.read_line(&mut line).expect("a line");
@@ -55,16 +59,28 @@ impl Daemon {
     fn get(&self, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).expect("connected");
         stream.set_read_timeout(Some(SOON)).expect("set");
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).expect("asked");
+        write!(
+            stream,
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+            self.address
+        )
+        .expect("asked");
         let mut answer = String::new();
         stream.read_to_string(&mut answer).expect("answered");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-        let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).expect("a status");
+        let status = head
+            .split(' ')
+            .nth(1)
+            .and_then(|s| s.parse().ok())
+            .expect("a status");
         (status, body.to_owned())
     }
 
     fn signal(&self) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("a process");
+        let pid = i32::try_from(self.child.id())
+            .ok()
+            .and_then(Pid::from_raw)
+            .expect("a process");
         kill_process(pid, Signal::TERM).expect("signalled");
     }
 
@@ -103,8 +119,12 @@ fn shop() -> World {
 
 fn rows(world: &World) -> Vec<(i64, i64, i64)> {
     let target = rusqlite::Connection::open(world.path("target.db")).expect("opened");
-    let mut query = target.prepare("select id, total, version from orders_copy order by id").expect("prepared");
-    let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).expect("queried");
+    let mut query = target
+        .prepare("select id, total, version from orders_copy order by id")
+        .expect("prepared");
+    let rows = query
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .expect("queried");
     rows.collect::<Result<_, _>>().expect("read")
 }
 
@@ -123,12 +143,20 @@ fn events_become_rows_of_the_declared_projection() {
     let lines = "{\"topic\":\"o\",\"key\":1,\"version\":1,\"payload\":{\"id\":1,\"total\":5}}\n\
                  {\"topic\":\"o\",\"key\":2,\"version\":1,\"payload\":{\"id\":2,\"total\":6}}\n\
                  {\"topic\":\"o\",\"key\":1,\"version\":2,\"payload\":{\"id\":1,\"total\":7}}\n";
-    world.run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes()).ok();
+    world
+        .run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes())
+        .ok();
     let expected = vec![(1, 7, 2), (2, 6, 1)];
     wait_for("the projection", || (rows(&world) == expected).then_some(()));
 
-    let tailed = world.run(&["tail", "-c", "tidegate.toml", "--json", "--key", "1"]).ok().lines();
-    let totals: Vec<_> = tailed.iter().map(|line| line["payload"]["total"].clone()).collect();
+    let tailed = world
+        .run(&["tail", "-c", "tidegate.toml", "--json", "--key", "1"])
+        .ok()
+        .lines();
+    let totals: Vec<_> = tailed
+        .iter()
+        .map(|line| line["payload"]["total"].clone())
+        .collect();
     assert_eq!(totals, [5, 7], "in order of the key");
 
     let (status, body) = daemon.get("/metrics");
@@ -141,8 +169,14 @@ fn events_become_rows_of_the_declared_projection() {
     ] {
         assert!(body.contains(line), "{line} is not in\n{body}");
     }
-    assert_eq!(daemon.get("/healthz"), (200, "{\"alive\":true,\"reasons\":[]}\n".to_owned()));
-    assert_eq!(daemon.get("/readyz"), (200, "{\"ready\":true,\"reasons\":[]}\n".to_owned()));
+    assert_eq!(
+        daemon.get("/healthz"),
+        (200, "{\"alive\":true,\"reasons\":[]}\n".to_owned())
+    );
+    assert_eq!(
+        daemon.get("/readyz"),
+        (200, "{\"ready\":true,\"reasons\":[]}\n".to_owned())
+    );
     assert_eq!(daemon.get("/nothing").0, 404);
 
     daemon.signal();
@@ -150,11 +184,22 @@ fn events_become_rows_of_the_declared_projection() {
     let said = said.ok();
     assert!(took < Duration::from_secs(5), "{took:?}");
     assert_eq!(said.json()["drained"]["cleanly"], true);
-    let status = world.run(&["status", "-c", "tidegate.toml", "--json"]).ok().json();
+    let status = world
+        .run(&["status", "-c", "tidegate.toml", "--json"])
+        .ok()
+        .json();
     assert_eq!(status["outboxes"][0]["depth"], 0);
-    assert_eq!(status["outboxes"][0]["owners"], serde_json::json!({}), "lanes are handed over");
+    assert_eq!(
+        status["outboxes"][0]["owners"],
+        serde_json::json!({}),
+        "lanes are handed over"
+    );
     assert_eq!(status["consumers"][0]["behind"], 0);
-    let left: Vec<_> = world.names().into_iter().filter(|name| name.contains(".db-")).collect();
+    let left: Vec<_> = world
+        .names()
+        .into_iter()
+        .filter(|name| name.contains(".db-"))
+        .collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -166,9 +211,17 @@ fn a_payload_that_cannot_be_applied_is_shown_nowhere() {
         "{{\"topic\":\"o\",\"key\":1,\"payload\":{{\"id\":\"{CANARY}\",\"total\":[\"{CANARY}\"]}}}}\n\
          {{\"topic\":\"o\",\"key\":2,\"version\":1,\"payload\":{{\"id\":2,\"total\":6}}}}\n"
     );
-    world.run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes()).ok();
+    world
+        .run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes())
+        .ok();
     wait_for("the healthy key", || (rows(&world) == [(2, 6, 1)]).then_some(()));
-    wait_for("the parked key", || daemon.get("/metrics").1.contains("tidegate_consumer_parked_total{consumer=\"copy\"} 1").then_some(()));
+    wait_for("the parked key", || {
+        daemon
+            .get("/metrics")
+            .1
+            .contains("tidegate_consumer_parked_total{consumer=\"copy\"} 1")
+            .then_some(())
+    });
     assert!(!daemon.get("/metrics").1.contains(CANARY));
     assert!(!daemon.get("/readyz").1.contains(CANARY));
     daemon.signal();
@@ -182,7 +235,9 @@ fn without_a_file_it_serves_the_embedded_database_and_says_so() {
     let world = World::new();
     let daemon = Daemon::start(&world, &["--set", "http.listen=127.0.0.1:0"]);
     world.run(&["emit", "--topic", "a", "--payload", "1"]).ok();
-    wait_for("the entry", || (world.run(&["tail", "--json"]).out.lines().count() == 1).then_some(()));
+    wait_for("the entry", || {
+        (world.run(&["tail", "--json"]).out.lines().count() == 1).then_some(())
+    });
     daemon.signal();
     daemon.end().0.ok();
 }
@@ -203,7 +258,9 @@ fn a_drain_past_its_deadline_is_cut_with_75_and_loses_nothing() {
     assert!(took < Duration::from_secs(3), "{took:?}");
     assert_eq!(said.json()["drained"]["cut"], serde_json::json!(["relay/orders"]));
     drop(lock);
-    world.run(&["emit", "-c", "tidegate.toml", "--topic", "a", "--payload", "1"]).ok();
+    world
+        .run(&["emit", "-c", "tidegate.toml", "--topic", "a", "--payload", "1"])
+        .ok();
 }
 
 #[test]
@@ -213,7 +270,9 @@ fn a_second_signal_ends_at_once_with_130() {
     wait_for("readiness", || (daemon.get("/readyz").0 == 200).then_some(()));
     let _lock = locked(&world, "shop.db");
     daemon.signal();
-    wait_for("the word of the drain", || (daemon.get("/readyz").0 == 503).then_some(()));
+    wait_for("the word of the drain", || {
+        (daemon.get("/readyz").0 == 503).then_some(())
+    });
     daemon.signal();
     let (said, took) = daemon.end();
     assert_eq!(said.status, 130, "{said:?}");
@@ -231,7 +290,11 @@ fn an_outage_is_a_reason_not_to_be_ready_and_ends_by_itself() {
         (status == 503).then_some(body)
     });
     assert!(reasons.contains("relay/orders: paused: "), "{reasons}");
-    assert_eq!(daemon.get("/healthz").0, 200, "an outage is no reason to be replaced");
+    assert_eq!(
+        daemon.get("/healthz").0,
+        200,
+        "an outage is no reason to be replaced"
+    );
     lock.execute_batch("rollback").expect("unlocked");
     wait_for("readiness", || (daemon.get("/readyz").0 == 200).then_some(()));
     daemon.signal();
@@ -243,7 +306,13 @@ fn a_port_in_use_is_named_and_nothing_is_opened() {
     let world = World::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = taken.local_addr().expect("an address");
-    let said = world.run(&["run", "--set", &format!("http.listen={address}"), "--set", "log.level=error"]);
+    let said = world.run(&[
+        "run",
+        "--set",
+        &format!("http.listen={address}"),
+        "--set",
+        "log.level=error",
+    ]);
     said.fails(
         4,
         &format!(
@@ -263,9 +332,15 @@ fn several_daemons_on_one_file_are_normal() {
     let mut lines = String::new();
     for n in 0..200 {
         use std::fmt::Write as _;
-        writeln!(lines, "{{\"topic\":\"o\",\"key\":{n},\"version\":1,\"payload\":{{\"id\":{n},\"total\":1}}}}").expect("written");
+        writeln!(
+            lines,
+            "{{\"topic\":\"o\",\"key\":{n},\"version\":1,\"payload\":{{\"id\":{n},\"total\":1}}}}"
+        )
+        .expect("written");
     }
-    world.run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes()).ok();
+    world
+        .run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes())
+        .ok();
     wait_for("all rows", || (rows(&world).len() == 200).then_some(()));
     for daemon in [first, second] {
         daemon.signal();

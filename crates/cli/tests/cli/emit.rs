@@ -9,7 +9,17 @@ const READ_ON_EVENT: &str = "  read on: tidegate explain TG0001\n";
 #[test]
 fn one_event_answers_with_its_id() {
     let world = World::new();
-    let said = world.run(&["emit", "--topic", "orders", "--key", "42", "--payload", "{\"total\":7}"]).ok();
+    let said = world
+        .run(&[
+            "emit",
+            "--topic",
+            "orders",
+            "--key",
+            "42",
+            "--payload",
+            "{\"total\":7}",
+        ])
+        .ok();
     let id: uuid::Uuid = said.out.trim().parse().expect("an id");
     assert_eq!(id.get_version_num(), 7);
     assert_eq!(world.waiting("tidegate.db"), ["{\"total\":7}"]);
@@ -36,7 +46,10 @@ fn a_malformed_line_is_named_and_the_others_go_on() {
 fn each_bad_line_has_its_reason() {
     let long = |n: usize| "x".repeat(n);
     let cases = [
-        (format!("{{\"topic\":\"a\",\"payload\":\"{CANARY}\""), "is not JSON: it ends too early".to_owned()),
+        (
+            format!("{{\"topic\":\"a\",\"payload\":\"{CANARY}\""),
+            "is not JSON: it ends too early".to_owned(),
+        ),
         (format!("[\"{CANARY}\"]"), "is not a JSON object".to_owned()),
         (
             format!("{{\"topic\":\"a\",\"payload\":\"{}\"}}", long(1024 * 1024)),
@@ -59,7 +72,10 @@ fn each_bad_line_has_its_reason() {
             "topic has the control character U+000A at byte 1; none is allowed".to_owned(),
         ),
         (
-            format!("{{\"topic\":\"a\",\"headers\":{{\"h\":\"{}\"}},\"payload\":1}}", long(17_000)),
+            format!(
+                "{{\"topic\":\"a\",\"headers\":{{\"h\":\"{}\"}},\"payload\":1}}",
+                long(17_000)
+            ),
             "headers is 17001 bytes; the limit is 16384".to_owned(),
         ),
         (
@@ -73,7 +89,10 @@ fn each_bad_line_has_its_reason() {
         let said = world.run_with(&["emit", "--json"], input.as_bytes());
         let expected = format!("line 2: {reason}\n");
         let summary = said.fails(2, &expected).json();
-        assert_eq!((&summary["committed"], &summary["refused"]), (&2.into(), &1.into()));
+        assert_eq!(
+            (&summary["committed"], &summary["refused"]),
+            (&2.into(), &1.into())
+        );
         assert_eq!(world.waiting("tidegate.db"), ["1", "3"], "{reason}");
     }
 }
@@ -91,7 +110,8 @@ fn limits_are_inclusive() {
 #[test]
 fn a_missing_key_field_is_named() {
     let world = World::new();
-    let input = format!("{{\"origin\":\"HNL\",\"n\":1}}\n{{\"from\":\"{CANARY}\"}}\n{{\"origin\":7,\"n\":3}}\n");
+    let input =
+        format!("{{\"origin\":\"HNL\",\"n\":1}}\n{{\"from\":\"{CANARY}\"}}\n{{\"origin\":7,\"n\":3}}\n");
     let args = ["emit", "--json", "--topic", "flights", "--key-field", "origin"];
     let said = world.run_with(&args, input.as_bytes());
     said.fails(2, "line 2: has no field \"origin\", which --key-field names\n");
@@ -101,7 +121,10 @@ fn a_missing_key_field_is_named() {
 #[test]
 fn an_over_long_line_is_passed_over_whole() {
     let world = World::new();
-    let mut input = format!("{{\"topic\":\"a\",\"payload\":\"{}\"}}", "x".repeat(9 * 1024 * 1024));
+    let mut input = format!(
+        "{{\"topic\":\"a\",\"payload\":\"{}\"}}",
+        "x".repeat(9 * 1024 * 1024)
+    );
     input.push_str("\n{\"topic\":\"a\",\"payload\":2}\n");
     let said = world.run_with(&["emit", "--json"], input.as_bytes());
     said.fails(2, "line 1: is longer than 8388608 bytes\n");
@@ -112,9 +135,18 @@ fn an_over_long_line_is_passed_over_whole() {
 fn wrong_arguments_of_one_event_make_no_file() {
     let (key, topic) = ("k".repeat(513), "t".repeat(256));
     let cases: [(&[&str], &str); 4] = [
-        (&["--topic", "a", "--key", &key, "--payload", CANARY], "key is 513 bytes; the limit is 512"),
-        (&["--topic", &topic, "--payload", CANARY], "topic is 256 bytes; the limit is 255"),
-        (&["--topic", "", "--payload", CANARY], "topic is empty; it needs at least 1 byte"),
+        (
+            &["--topic", "a", "--key", &key, "--payload", CANARY],
+            "key is 513 bytes; the limit is 512",
+        ),
+        (
+            &["--topic", &topic, "--payload", CANARY],
+            "topic is 256 bytes; the limit is 255",
+        ),
+        (
+            &["--topic", "", "--payload", CANARY],
+            "topic is empty; it needs at least 1 byte",
+        ),
         (
             &["--topic", "a", "--key", "a\tb", "--payload", CANARY],
             "key has the control character U+0009 at byte 1; none is allowed",
@@ -123,7 +155,10 @@ fn wrong_arguments_of_one_event_make_no_file() {
     for (args, reason) in cases {
         let world = World::new();
         let said = world.run(&[&["emit"], args].concat());
-        said.fails(2, &format!("error: TG0001 an event is outside its limits: {reason}\n{READ_ON_EVENT}"));
+        said.fails(
+            2,
+            &format!("error: TG0001 an event is outside its limits: {reason}\n{READ_ON_EVENT}"),
+        );
         assert!(world.names().is_empty());
     }
 }
@@ -131,15 +166,23 @@ fn wrong_arguments_of_one_event_make_no_file() {
 #[test]
 fn a_payload_file_over_the_limit_is_refused_and_one_of_bytes_is_kept() {
     let world = World::new();
-    world.write("big", vec![b'x'; 1024 * 1024 + 1]).write("photo", [0xff, 0xd8]);
+    world
+        .write("big", vec![b'x'; 1024 * 1024 + 1])
+        .write("photo", [0xff, 0xd8]);
     let said = world.run(&["emit", "--topic", "a", "--payload-file", "big"]);
     let reason = "payload is over 1048576 bytes, the limit";
-    said.fails(2, &format!("error: TG0001 an event is outside its limits: {reason}\n{READ_ON_EVENT}"));
-    world.run(&["emit", "--topic", "a", "--payload-file", "photo"]).ok();
+    said.fails(
+        2,
+        &format!("error: TG0001 an event is outside its limits: {reason}\n{READ_ON_EVENT}"),
+    );
+    world
+        .run(&["emit", "--topic", "a", "--payload-file", "photo"])
+        .ok();
     let connection = rusqlite::Connection::open(world.path("tidegate.db")).expect("opened");
     let query = "select content_type, payload from tidegate_outbox";
-    let stored: (String, Vec<u8>) =
-        connection.query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?))).expect("one row");
+    let stored: (String, Vec<u8>) = connection
+        .query_row(query, [], |row| Ok((row.get(0)?, row.get(1)?)))
+        .expect("one row");
     assert_eq!(stored, ("application/octet-stream".to_owned(), vec![0xff, 0xd8]));
 }
 
@@ -162,13 +205,19 @@ fn a_long_input_is_committed_in_order_and_can_be_resumed() {
         writeln!(input, "{{\"topic\":\"a\",\"key\":\"k\",\"payload\":{n}}}").expect("written");
     }
     world.write("events.ndjson", &input);
-    let said = world.run(&["emit", "--json", "--file", "events.ndjson", "--skip", "1000"]).ok();
+    let said = world
+        .run(&["emit", "--json", "--file", "events.ndjson", "--skip", "1000"])
+        .ok();
     let expected = serde_json::json!({
         "committed": 4000, "refused": 0, "skipped": 1000, "last_committed_line": 5000, "interrupted": false,
         "stopped_by": null, "unknown_lines": null,
     });
     assert_eq!(said.json(), expected);
-    let numbers: Vec<u32> = world.waiting("tidegate.db").iter().map(|n| n.parse().expect("a number")).collect();
+    let numbers: Vec<u32> = world
+        .waiting("tidegate.db")
+        .iter()
+        .map(|n| n.parse().expect("a number"))
+        .collect();
     assert_eq!(numbers, (1001..=5000).collect::<Vec<_>>());
 }
 

@@ -21,7 +21,10 @@ goes away ends a command quietly.
 
 /// What to type, and what is then seen; each in a folder of its own.
 const TRANSCRIPTS: &[(&str, &[&str])] = &[
-    ("check", &["tidegate check", "tidegate check --set outbox.main.lanes=63"]),
+    (
+        "check",
+        &["tidegate check", "tidegate check --set outbox.main.lanes=63"],
+    ),
     ("explain", &["tidegate explain TG0012"]),
     ("migrate", &["tidegate migrate"]),
     (
@@ -31,7 +34,13 @@ const TRANSCRIPTS: &[(&str, &[&str])] = &[
             "printf '{\"topic\":\"orders\",\"payload\":1}\\noops\\n' | tidegate emit; echo status $?",
         ],
     ),
-    ("outbox", &["tidegate emit --topic orders --key 42 --payload 7", "tidegate outbox ls"]),
+    (
+        "outbox",
+        &[
+            "tidegate emit --topic orders --key 42 --payload 7",
+            "tidegate outbox ls",
+        ],
+    ),
 ];
 
 /// Every command that is shown, by its words.
@@ -53,7 +62,10 @@ fn help(words: &[String]) -> String {
     let args: Vec<_> = words.iter().map(String::as_str).chain(["--help"]).collect();
     let said = world.run(&args).ok();
     assert_eq!(said.err, "");
-    said.out.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    said.out
+        .lines()
+        .map(|line| format!("{}\n", line.trim_end()))
+        .collect()
 }
 
 fn transcript(lines: &[&str]) -> String {
@@ -84,7 +96,8 @@ fn replaced(text: &str) -> String {
     });
     static AGES: LazyLock<regex::Regex> =
         LazyLock::new(|| regex::Regex::new(r"(?m)\b\d+(\.\d)?m?s +").expect("a pattern"));
-    AGES.replace_all(&IDS.replace_all(text, "<id>"), "<time>  ").into_owned()
+    AGES.replace_all(&IDS.replace_all(text, "<id>"), "<time>  ")
+        .into_owned()
 }
 
 fn page() -> String {
@@ -109,6 +122,12 @@ fn docs_commands_md_is_what_the_binary_says() {
         std::fs::write(&path, &said).expect("written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    let difference = said.lines().zip(written.lines()).find(|(said, written)| said != written);
-    assert!(said == written, "docs/commands.md differs; BLESS=1 writes it. First difference: {difference:#?}");
+    let difference = said
+        .lines()
+        .zip(written.lines())
+        .find(|(said, written)| said != written);
+    assert!(
+        said == written,
+        "docs/commands.md differs; BLESS=1 writes it. First difference: {difference:#?}"
+    );
 }

@@ -18,7 +18,10 @@ fn all_problems_of_a_configuration_come_at_once() {
     let expected = include_str!("golden/check-problems.txt");
     said.fails(3, expected);
     let said = world.run(&["check", "-c", "tidegate.toml", "--json"]);
-    assert_eq!((said.status, said.json()["problems"].as_array().map(Vec::len)), (3, Some(5)));
+    assert_eq!(
+        (said.status, said.json()["problems"].as_array().map(Vec::len)),
+        (3, Some(5))
+    );
     let said = world.run(&["run", "-c", "tidegate.toml"]);
     said.fails(3, expected);
     assert_eq!(world.names(), ["tidegate.toml"]);
@@ -30,7 +33,10 @@ fn a_ttl_too_short_to_renew_is_refused_with_its_reason() {
     for ttl in ["999ms", "0s", "2h", "5"] {
         let said = world.run(&["check", "--set", &format!("outbox.main.ttl={ttl}")]);
         assert_eq!(said.status, 3, "{said:?}");
-        assert!(said.err.contains(&format!("--set: outbox.main.ttl = {ttl}: ")), "{said:?}");
+        assert!(
+            said.err.contains(&format!("--set: outbox.main.ttl = {ttl}: ")),
+            "{said:?}"
+        );
     }
 }
 
@@ -52,11 +58,22 @@ fn config_explain_masks_secrets_and_names_origins() {
     command.env("TIDEGATE__LOG__LEVEL", "debug");
     let said = Said::of(&command.output().expect("run")).ok();
     let values = said.json();
-    let of = |path: &str| values.as_array().and_then(|all| all.iter().find(|v| v["path"] == path)).cloned();
+    let of = |path: &str| {
+        values
+            .as_array()
+            .and_then(|all| all.iter().find(|v| v["path"] == path))
+            .cloned()
+    };
     let timeout = of("drain.timeout").expect("explained");
-    assert_eq!((&timeout["value"], &timeout["origin"]["from"]), (&"5s".into(), &"set".into()));
+    assert_eq!(
+        (&timeout["value"], &timeout["origin"]["from"]),
+        (&"5s".into(), &"set".into())
+    );
     let level = of("log.level").expect("explained");
-    assert_eq!((&level["value"], &level["origin"]["variable"]), (&"debug".into(), &"TIDEGATE__LOG__LEVEL".into()));
+    assert_eq!(
+        (&level["value"], &level["origin"]["variable"]),
+        (&"debug".into(), &"TIDEGATE__LOG__LEVEL".into())
+    );
 }
 
 #[test]
@@ -84,7 +101,11 @@ fn every_code_has_a_page() {
 #[test]
 fn completions_are_scripts() {
     let world = World::new();
-    for (shell, mark) in [("bash", "complete -F"), ("zsh", "#compdef tidegate"), ("fish", "complete -c tidegate")] {
+    for (shell, mark) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef tidegate"),
+        ("fish", "complete -c tidegate"),
+    ] {
         let said = world.run(&["completions", shell]).ok();
         assert!(said.out.contains(mark), "{shell}");
     }
@@ -105,7 +126,11 @@ fn errors_are_objects_for_programs() {
 fn a_reader_that_goes_away_ends_it_quietly() {
     let world = World::new();
     let mut command = world.command(&["migrate", "--print"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
     drop(child.stdout.take());
     Said::of(&child.wait_with_output().expect("ended")).fails(0, "");
 }

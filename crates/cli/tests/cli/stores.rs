@@ -16,7 +16,10 @@ fn a_file_that_is_not_a_database_stays_as_it_was() {
     let world = World::new();
     world.write("notes.txt", format!("{CANARY}\n").repeat(100));
     let before = bytes(&world.path("notes.txt"));
-    for args in [emit_to("sqlite:notes.txt"), vec!["status", "--db", "sqlite:notes.txt"]] {
+    for args in [
+        emit_to("sqlite:notes.txt"),
+        vec!["status", "--db", "sqlite:notes.txt"],
+    ] {
         world.run(&args).fails(
             4,
             "error: TG0015 the file is not a Tidegate database: store main, notes.txt\n  because: reading the schema \
@@ -30,13 +33,17 @@ fn a_file_that_is_not_a_database_stays_as_it_was() {
 fn another_programs_database_is_not_given_tables_unasked() {
     let world = World::new();
     let connection = rusqlite::Connection::open(world.path("app.db")).expect("opened");
-    connection.execute_batch("create table mine (id integer)").expect("made");
+    connection
+        .execute_batch("create table mine (id integer)")
+        .expect("made");
     drop(connection);
     let before = bytes(&world.path("app.db"));
     let tables = "error: TG0015 the file is not a Tidegate database: store main, app.db\n  because: Tidegate's tables are \
                   missing or older; `tidegate migrate` adds them\n  read on: tidegate explain TG0015\n";
     world.run(&emit_to("sqlite:app.db")).fails(4, tables);
-    world.run(&["outbox", "ls", "--db", "sqlite:app.db"]).fails(4, tables);
+    world
+        .run(&["outbox", "ls", "--db", "sqlite:app.db"])
+        .fails(4, tables);
     assert_eq!(bytes(&world.path("app.db")), before);
     world.run(&["migrate", "--db", "sqlite:app.db"]).ok();
     world.run(&emit_to("sqlite:app.db")).ok();
@@ -47,10 +54,15 @@ fn a_database_of_a_newer_schema_is_refused_unchanged() {
     let world = World::new();
     world.run(&["migrate", "--db", "sqlite:new.db"]).ok();
     let connection = rusqlite::Connection::open(world.path("new.db")).expect("opened");
-    connection.execute("insert into tidegate_schema values (99, 'x', 0)", []).expect("newer");
+    connection
+        .execute("insert into tidegate_schema values (99, 'x', 0)", [])
+        .expect("newer");
     drop(connection);
     let before = bytes(&world.path("new.db"));
-    for args in [emit_to("sqlite:new.db"), vec!["run", "--db", "sqlite:new.db", "--set", "http.listen=127.0.0.1:0"]] {
+    for args in [
+        emit_to("sqlite:new.db"),
+        vec!["run", "--db", "sqlite:new.db", "--set", "http.listen=127.0.0.1:0"],
+    ] {
         let said = world.run(&args);
         assert_eq!(said.status, 4, "{said:?}");
         let message = "error: TG0016 the database was written by a newer Tidegate: store main, new.db\n  because: the \
@@ -67,16 +79,28 @@ fn a_corrupt_database_is_refused() {
     for n in 0..2000 {
         writeln!(lines, "{{\"topic\":\"a\",\"payload\":\"{CANARY} {n}\"}}").expect("written");
     }
-    world.run_with(&["emit", "--db", "sqlite:bad.db"], lines.as_bytes()).ok();
+    world
+        .run_with(&["emit", "--db", "sqlite:bad.db"], lines.as_bytes())
+        .ok();
     let path = world.path("bad.db");
     let mut content = bytes(&path);
     let size = content.len();
-    content[4096..size].iter_mut().step_by(7).for_each(|byte| *byte = 0xa5);
+    content[4096..size]
+        .iter_mut()
+        .step_by(7)
+        .for_each(|byte| *byte = 0xa5);
     std::fs::write(&path, &content).expect("damaged");
     let said = world.run(&emit_to("sqlite:bad.db"));
     assert_eq!(said.status, 4, "{said:?}");
-    assert!(said.err.starts_with("error: TG0014 the database file is damaged: "), "{said:?}");
-    assert!(said.err.ends_with("  read on: tidegate explain TG0014\n"), "{said:?}");
+    assert!(
+        said.err
+            .starts_with("error: TG0014 the database file is damaged: "),
+        "{said:?}"
+    );
+    assert!(
+        said.err.ends_with("  read on: tidegate explain TG0014\n"),
+        "{said:?}"
+    );
 }
 
 #[test]
@@ -125,8 +149,12 @@ fn a_full_disk_stops_with_the_last_committed_line_and_loses_nothing() {
     world.run(&["emit", "--topic", "a", "--payload", "0"]).ok();
     let mut lines = String::new();
     for n in 1..=20_000 {
-        writeln!(lines, "{{\"topic\":\"a\",\"key\":\"k\",\"payload\":{{\"n\":{n},\"pad\":\"{CANARY}{}\"}}}}", "x".repeat(200))
-            .expect("written");
+        writeln!(
+            lines,
+            "{{\"topic\":\"a\",\"key\":\"k\",\"payload\":{{\"n\":{n},\"pad\":\"{CANARY}{}\"}}}}",
+            "x".repeat(200)
+        )
+        .expect("written");
     }
     world.write("lines.ndjson", &lines);
     // In units of 512 bytes: 2 MiB, of which the WAL is filled first.
@@ -137,9 +165,22 @@ fn a_full_disk_stops_with_the_last_committed_line_and_loses_nothing() {
     assert_eq!(summary["committed"].as_u64(), Some(last));
     assert!(last > 0 && last < 20_000, "{summary}");
     // Whole batches stand, and no more; after space is made, the rest follows.
-    let resumed = world.run(&["emit", "--json", "--file", "lines.ndjson", "--skip", &last.to_string()]).ok();
+    let resumed = world
+        .run(&[
+            "emit",
+            "--json",
+            "--file",
+            "lines.ndjson",
+            "--skip",
+            &last.to_string(),
+        ])
+        .ok();
     assert_eq!(resumed.json()["committed"].as_u64(), Some(20_000 - last));
-    assert_eq!(world.waiting("tidegate.db").len(), 20_001, "nothing lost, nothing doubled");
+    assert_eq!(
+        world.waiting("tidegate.db").len(),
+        20_001,
+        "nothing lost, nothing doubled"
+    );
 }
 
 fn limited(world: &World, blocks: u32, arguments: &str) -> Said {
