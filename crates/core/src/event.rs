@@ -36,6 +36,15 @@ impl Event {
             .find(|(n, _)| n == name)
             .map(|(_, v)| v.as_str())
     }
+
+    /// Checks every limit; stores do so before a driver sees the event.
+    ///
+    /// # Errors
+    /// As [`Draft::seal`].
+    pub fn validate(&self) -> Result<()> {
+        let key = self.key.as_deref();
+        check(&self.topic, key, &self.content_type, &self.headers, &self.payload)
+    }
 }
 
 /// An event not yet enqueued: `id` and time are given at enqueue unless set here.
@@ -153,25 +162,31 @@ impl Draft {
     /// # Errors
     /// As [`Draft::seal`].
     pub fn validate(&self) -> Result<()> {
-        text("topic", &self.topic, 1, limits::TOPIC_BYTES_MAX)?;
-        if let Some(key) = &self.key {
-            text("key", key, 1, limits::KEY_BYTES_MAX)?;
-        }
-        text(
-            "content_type",
-            &self.content_type,
-            1,
-            limits::CONTENT_TYPE_BYTES_MAX,
-        )?;
-        size("payload", self.payload.len(), limits::PAYLOAD_BYTES_MAX)?;
-        let headers = self.headers.iter().map(|(n, v)| n.len() + v.len()).sum();
-        size("headers", headers, limits::HEADERS_BYTES_MAX)?;
-        for (name, value) in &self.headers {
-            text("header name", name, 1, limits::HEADERS_BYTES_MAX)?;
-            text("header value", value, 0, limits::HEADERS_BYTES_MAX)?;
-        }
-        Ok(())
+        let key = self.key.as_deref();
+        check(&self.topic, key, &self.content_type, &self.headers, &self.payload)
     }
+}
+
+fn check(
+    topic: &str,
+    key: Option<&str>,
+    content_type: &str,
+    headers: &[(String, String)],
+    payload: &[u8],
+) -> Result<()> {
+    text("topic", topic, 1, limits::TOPIC_BYTES_MAX)?;
+    if let Some(key) = key {
+        text("key", key, 1, limits::KEY_BYTES_MAX)?;
+    }
+    text("content_type", content_type, 1, limits::CONTENT_TYPE_BYTES_MAX)?;
+    size("payload", payload.len(), limits::PAYLOAD_BYTES_MAX)?;
+    let total = headers.iter().map(|(n, v)| n.len() + v.len()).sum();
+    size("headers", total, limits::HEADERS_BYTES_MAX)?;
+    for (name, value) in headers {
+        text("header name", name, 1, limits::HEADERS_BYTES_MAX)?;
+        text("header value", value, 0, limits::HEADERS_BYTES_MAX)?;
+    }
+    Ok(())
 }
 
 fn size(field: &str, bytes: usize, max: usize) -> Result<()> {

@@ -4,6 +4,7 @@
 //! `step(&mut self, now, input) -> effects` and a `wake_at`; a driver performs the effects and feeds the replies back.
 //! What the simulator drives is what ships (ADR-0004).
 
+pub mod dead_letter;
 pub mod error;
 pub mod event;
 pub mod inbox;

@@ -1,9 +1,9 @@
-//! Named points at which a test ends the process with SIGKILL, behind the feature `crash-points`.
+//! Named points at which a test ends or stops the process, behind the feature `crash-points`.
 //!
-//! `TIDEGATE_CRASH_AT=relay.after_append:3` ends the process when that point is passed the third time. Without the
-//! feature the macro expands to nothing.
+//! `TIDEGATE_CRASH_AT=relay.after_append:3` sends SIGKILL to the process when it passes that point the third time;
+//! `TIDEGATE_STOP_AT` sends SIGSTOP. Without the feature the macro expands to nothing.
 
-/// Ends the process here when `TIDEGATE_CRASH_AT` names this point.
+/// Ends or stops the process here when the environment names this point.
 #[macro_export]
 macro_rules! crash_point {
     ($name:literal) => {
@@ -12,24 +12,71 @@ macro_rules! crash_point {
     };
 }
 
-/// The count still to pass, and the name, from the environment.
+/// Every point there is, for tests that visit them all.
+pub const POINTS: &[&str] = &[
+    "relay.before_hold",
+    "relay.after_hold",
+    "relay.before_turn",
+    "relay.after_turn",
+    "relay.before_append",
+    "relay.after_append",
+    "relay.before_register",
+    "relay.after_register",
+    "relay.before_refill",
+    "relay.after_refill",
+    "relay.before_park",
+    "relay.after_park",
+    "consumer.before_hold",
+    "consumer.after_hold",
+    "consumer.before_discover",
+    "consumer.after_discover",
+    "consumer.before_read",
+    "consumer.after_read",
+    "consumer.before_apply",
+    "consumer.after_apply",
+    "consumer.before_retry",
+    "consumer.after_retry",
+    "consumer.before_publish_hold",
+];
+
 #[cfg(feature = "crash-points")]
-pub fn at(name: &str) {
+mod plan {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicI64, Ordering};
-    static PLAN: OnceLock<Option<(String, AtomicI64)>> = OnceLock::new();
-    let plan = PLAN.get_or_init(|| {
-        let text = std::env::var("TIDEGATE_CRASH_AT").ok()?;
-        let (point, count) = text.rsplit_once(':').unwrap_or((&text, "1"));
-        Some((point.to_owned(), AtomicI64::new(count.parse().unwrap_or(1))))
-    });
-    if let Some((point, left)) = plan
-        && point == name
-        && left.fetch_sub(1, Ordering::Relaxed) == 1
-    {
-        let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+
+    /// A point and how often it is still to be passed.
+    pub(super) struct Plan(OnceLock<Option<(String, AtomicI64)>>);
+
+    impl Plan {
+        pub(super) const fn new() -> Self {
+            Self(OnceLock::new())
+        }
+
+        pub(super) fn is_now(&self, variable: &str, name: &str) -> bool {
+            let plan = self.0.get_or_init(|| {
+                let text = std::env::var(variable).ok()?;
+                let (point, count) = text.rsplit_once(':').unwrap_or((&text, "1"));
+                Some((point.to_owned(), AtomicI64::new(count.parse().unwrap_or(1))))
+            });
+            plan.as_ref()
+                .is_some_and(|(point, left)| point == name && left.fetch_sub(1, Ordering::Relaxed) == 1)
+        }
+    }
+}
+
+/// Called by [`crate::crash_point`].
+#[cfg(feature = "crash-points")]
+pub fn at(name: &str) {
+    use rustix::process::{Signal, getpid, kill_process};
+    static CRASH: plan::Plan = plan::Plan::new();
+    static STOP: plan::Plan = plan::Plan::new();
+    if CRASH.is_now("TIDEGATE_CRASH_AT", name) {
+        let _ = kill_process(getpid(), Signal::KILL);
         loop {
             std::thread::park();
         }
+    }
+    if STOP.is_now("TIDEGATE_STOP_AT", name) {
+        let _ = kill_process(getpid(), Signal::STOP);
     }
 }

@@ -7,6 +7,7 @@ pub mod clock;
 pub mod consumer;
 pub mod crash;
 pub mod drain;
+pub mod lease;
 pub mod relay;
 pub mod worker;
 

@@ -109,7 +109,7 @@ pub(crate) trait Work: Send + 'static {
 /// What the loop shares with its handle.
 #[derive(Clone, Default)]
 pub(crate) struct Control {
-    stop: CancellationToken,
+    pub(crate) stop: CancellationToken,
     status: Arc<Mutex<Status>>,
     once: bool,
 }
@@ -119,6 +119,9 @@ impl Control {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 }
+
+/// A loop looks at its clock at least this often.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Runs a machine until it has stopped. With `once`, it is stopped as soon as it is quiet.
 pub(crate) async fn run<W: Work>(mut work: W, control: Control) -> Result<()> {
@@ -142,7 +145,9 @@ pub(crate) async fn run<W: Work>(mut work: W, control: Control) -> Result<()> {
                 control.stop.cancel();
             }
         }
-        let sleep = tokio::time::sleep(work.wake_at().map_or(Duration::from_secs(1), clock::until));
+        // Timers stand still while the machine sleeps; ticks do not.
+        let pause = work.wake_at().map_or(LOOK_AGAIN, clock::until);
+        let sleep = tokio::time::sleep(pause.min(LOOK_AGAIN));
         next = tokio::select! {
             biased;
             () = control.stop.cancelled(), if !asked => {
@@ -331,15 +336,22 @@ async fn supervise(name: String, spawn: Arc<Spawn>, control: Control) {
 }
 
 /// A task that ends with the future that waits for it.
-trait AbortOnDrop<T> {
+pub(crate) trait AbortOnDrop<T> {
     fn abort_on_drop(self) -> Aborting<T>;
 }
 
-struct Aborting<T>(tokio::task::JoinHandle<T>);
+pub(crate) struct Aborting<T>(tokio::task::JoinHandle<T>);
 
 impl<T> AbortOnDrop<T> for tokio::task::JoinHandle<T> {
     fn abort_on_drop(self) -> Aborting<T> {
         Aborting(self)
+    }
+}
+
+impl<T> Aborting<T> {
+    /// Drops the task's future at its next await.
+    pub(crate) fn abort(&self) {
+        self.0.abort();
     }
 }
 

@@ -22,16 +22,25 @@
 //! # What it does not promise
 //! Work without a fence can run twice when a process is paused for longer than the ttl and wakes in mid-write.
 
+mod draw;
 pub mod machine;
+mod options;
+mod protocol;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::time::Duration;
 
-use crate::error::Result;
+use crate::error::{Code, Error, Result};
 use crate::event::text;
 use crate::limits;
+use crate::time::Ticks;
+
+/// The shortest lease that can be renewed: a renewal that fails can be repeated once while trust lasts.
+pub const TTL_MIN: Duration = Duration::from_millis(600);
+/// The longest lease: nobody waits more than an hour for the job of a process that crashed.
+pub const TTL_MAX: Duration = Duration::from_secs(3600);
 
 /// The name of a job that must run on one process at a time: 1 to 200 bytes without control characters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -87,7 +96,7 @@ impl fmt::Display for Token {
 pub struct Nonce(pub u128);
 
 /// One tenure of one scope.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Term {
     /// The job.
     pub scope: Scope,
@@ -112,6 +121,35 @@ pub struct Acquire {
     pub min_token: Token,
     /// For people: shown by `lease ls`. Never compared.
     pub holder: String,
+}
+
+impl Acquire {
+    /// Checks the limits; every store calls it first.
+    ///
+    /// # Errors
+    /// [`Code::OptionsInvalid`] naming the field, its value and the limit.
+    pub fn check(&self) -> Result<()> {
+        if self.ttl.is_zero() || self.ttl > TTL_MAX {
+            return Err(Error::new(
+                Code::OptionsInvalid,
+                format!(
+                    "ttl is {:?}; a lease lasts more than zero and at most {TTL_MAX:?}",
+                    self.ttl
+                ),
+            ));
+        }
+        if self.min_token.0 > Token::MAX {
+            return Err(Error::new(
+                Code::OptionsInvalid,
+                format!(
+                    "min_token is {}; tokens stay at or below {}",
+                    self.min_token,
+                    Token::MAX
+                ),
+            ));
+        }
+        text("holder", &self.holder, 0, limits::SCOPE_BYTES_MAX)
+    }
 }
 
 /// Reply to [`Acquire`].
@@ -183,7 +221,7 @@ pub enum Opened {
 }
 
 /// The value of a fence register.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fence {
     /// Highest token accepted.
     pub token: Token,
@@ -195,5 +233,29 @@ impl Fence {
     /// The register's rule, shared by every store.
     pub fn admits(current: Option<Fence>, token: Token, nonce: Nonce) -> bool {
         current.is_none_or(|fence| token > fence.token || (token == fence.token && nonce == fence.nonce))
+    }
+
+    /// Whether a guarded write under this term is accepted: only the term that opened the register last writes.
+    pub fn accepts(current: Option<Fence>, token: Token, nonce: Nonce) -> bool {
+        current == Some(Fence { token, nonce })
+    }
+}
+
+/// How long a holder may believe: the local check, with no I/O.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Trust {
+    /// On the holder's own clock; not included.
+    pub until: Ticks,
+}
+
+impl Trust {
+    /// No trust at any time.
+    pub const NONE: Trust = Trust {
+        until: Ticks::from_micros(i64::MIN),
+    };
+
+    /// Whether the holder may still believe at `now`.
+    pub const fn holds(self, now: Ticks) -> bool {
+        now.as_micros() < self.until.as_micros()
     }
 }

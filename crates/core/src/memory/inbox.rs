@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::dead_letter::redact::Redactor;
 use crate::error::{Code, Error, Result};
 use crate::event::Event;
 use crate::inbox::apply::{apply, retry};
@@ -114,8 +115,8 @@ impl MemoryInbox {
         self.lock().commits
     }
 
-    /// Runs `handler` in the apply transaction. `redact` replaces what must not be seen in messages.
-    pub fn applier<H>(&self, handler: H, options: Options, redact: fn(&str) -> String) -> MemoryApplier<H>
+    /// Runs `handler` in the apply transaction.
+    pub fn applier<H>(&self, handler: H, options: Options, redactor: Redactor) -> MemoryApplier<H>
     where
         H: Handler<MemoryTx> + Send + Sync,
     {
@@ -123,7 +124,7 @@ impl MemoryInbox {
             inbox: self.clone(),
             handler,
             options,
-            redact,
+            redactor,
         }
     }
 
@@ -468,20 +469,26 @@ pub struct MemoryApplier<H> {
     inbox: MemoryInbox,
     handler: H,
     options: Options,
-    redact: fn(&str) -> String,
+    redactor: Redactor,
 }
 
 impl<H: Handler<MemoryTx> + Send + Sync> Applier for MemoryApplier<H> {
     fn apply(&self, batch: Batch) -> BoxFuture<'_, Result<Applied>> {
         Box::pin(std::future::poll_fn(move |_| {
-            let applied = apply(&self.inbox, &self.handler, &self.options, &self.redact, &batch);
+            let applied = apply(&self.inbox, &self.handler, &self.options, &self.redactor, &batch);
             std::task::Poll::Ready(block_on(applied))
         }))
     }
 
     fn retry(&self, request: Retry) -> BoxFuture<'_, Result<Retried>> {
         Box::pin(std::future::poll_fn(move |_| {
-            let retried = retry(&self.inbox, &self.handler, &self.options, &self.redact, &request);
+            let retried = retry(
+                &self.inbox,
+                &self.handler,
+                &self.options,
+                &self.redactor,
+                &request,
+            );
             std::task::Poll::Ready(block_on(retried))
         }))
     }

@@ -3,6 +3,11 @@
 pub mod bell;
 pub mod clock;
 pub mod inbox;
+pub mod lease;
+pub mod outbox;
+pub mod stream;
 
 pub use bell::Bell;
 pub use clock::Clock;
+pub use outbox::MemoryOutbox;
+pub use stream::MemoryStream;

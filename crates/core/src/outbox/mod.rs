@@ -194,3 +194,11 @@ pub struct ParkedKey {
     /// Refusals so far; they survive restarts.
     pub attempts: u32,
 }
+
+/// How an outbox tells keys apart: `k:` and the key, or `e:` and the id of an event without one.
+pub fn key_ref(event: &Event) -> String {
+    match &event.key {
+        Some(key) => format!("k:{key}"),
+        None => format!("e:{}", event.id),
+    }
+}

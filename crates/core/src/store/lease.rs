@@ -12,7 +12,8 @@ use crate::store::{BoxFuture, Doorbell};
 /// # Cancel safety
 /// Dropping a future leaves either state; treat it as an unknown effect.
 pub trait LeaseStore: Doorbell {
-    /// Takes a vacant or expired lease, or confirms the one this nonce holds. A record's own ttl decides expiry.
+    /// Takes a vacant or expired lease, or confirms the one this nonce holds: the same token (raised to the minimum
+    /// asked for), and a whole ttl from the store's now. A record's own ttl decides expiry.
     fn acquire(&self, ask: Acquire) -> BoxFuture<'_, Result<Acquired>>;
 
     /// Extends each term by its recorded ttl, if it is held and not expired. Replies in the same order.
@@ -21,10 +22,12 @@ pub trait LeaseStore: Doorbell {
     /// Makes the record vacant if it is held under this token and nonce; the token stays. Rings the doorbell.
     fn release(&self, term: Term) -> BoxFuture<'_, Result<Released>>;
 
-    /// Raises the token of a held lease above `above`.
+    /// Raises the token of a held lease above `above`. When the reply is lost the holder no longer knows its token:
+    /// the next renewal is lost, and the lease is acquired again.
     fn raise(&self, term: Term, above: Token) -> BoxFuture<'_, Result<Raised>>;
 
-    /// Makes a record vacant whoever holds it (an operator's step): the holder's next renewal is lost.
+    /// Makes a record vacant whoever holds it (an operator's step): the holder's next renewal is lost. Returns the
+    /// record as it was; `None` when nobody held it. Rings the doorbell.
     fn break_lease(&self, scope: Scope) -> BoxFuture<'_, Result<Option<Record>>>;
 
     /// Every record, in order of scope.

@@ -74,7 +74,7 @@ create table tidegate_inbox_parked_event (
   event_key    text,
   version      integer,
   content_type text    not null,
-  headers      text    not null,
+  headers      text,
   payload      blob    not null,
   occurred_at  integer not null,
   primary key (consumer, lineage, key, n)
@@ -98,7 +98,7 @@ create table tidegate_inbox_skipped (
   event_key    text,
   version      integer,
   content_type text    not null,
-  headers      text    not null,
+  headers      text,
   payload      blob    not null,
   occurred_at  integer not null,
   primary key (consumer, lineage, lane, n)
