@@ -20,7 +20,7 @@ use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
 use tidegate_core::inbox::transaction::{Ledger, ParkedState, Tally};
 use tidegate_core::inbox::{Delivered, Options, Position, Verdict};
 use tidegate_core::lease::{Nonce, Token};
-use tidegate_core::store::{Applier, InboxStore};
+use tidegate_core::store::{Applier, DeadLetters, InboxStore};
 use tidegate_core::stream::{Chain, EntryId};
 use tidegate_core::time::micros;
 use tidegate_core::{Ticks, Timestamp, Uuid};
@@ -155,6 +155,10 @@ impl World for Sqlite {
 
     fn snapshot(&self) -> Snapshot {
         block_on(self.database.read(|sql| Ok(view(sql.connection())))).unwrap()
+    }
+
+    fn letters(&self) -> Arc<dyn DeadLetters> {
+        Arc::new(self.inbox.clone())
     }
 
     fn doomed(&self, run: &Doomed) -> bool {

@@ -10,8 +10,9 @@ use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
 use tidegate_core::inbox::transaction::Skipped;
 use tidegate_core::inbox::{Class, Delivered, Failure, Options, Verdict};
 use tidegate_core::memory::Clock;
+use tidegate_core::memory::dead_letter::MemoryDeadLetters;
 use tidegate_core::memory::inbox::{Contents, MemoryInbox, MemoryTx, Parked};
-use tidegate_core::store::{Applier, InboxStore};
+use tidegate_core::store::{Applier, DeadLetters, InboxStore};
 use tidegate_core::{Code, Error};
 
 use super::{Act, Doomed, LaneView, ParkedView, Plan, Snapshot, World, doomed_plan};
@@ -50,6 +51,10 @@ impl World for Memory {
 
     fn snapshot(&self) -> Snapshot {
         view(&self.inbox.contents())
+    }
+
+    fn letters(&self) -> Arc<dyn DeadLetters> {
+        Arc::new(MemoryDeadLetters::new(self.inbox.clone(), Redactor::default()))
     }
 
     /// A future that is dropped half way is a process that ended.

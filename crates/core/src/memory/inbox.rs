@@ -3,10 +3,11 @@
 //! Handlers write their effects to a small table of text in the same copy, so that a checker sees effects and
 //! positions of one snapshot. [`MemoryInbox::fault_at`] makes a chosen commit fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::dead_letter::redact::Redactor;
+use crate::dead_letter::{Audit, Id};
 use crate::error::{Code, Error, Result};
 use crate::event::Event;
 use crate::inbox::apply::{apply, retry};
@@ -65,6 +66,10 @@ pub struct Contents {
     pub skipped: BTreeMap<(LaneId, u64), Skipped>,
     /// Attempts without a result: the last token and how many tokens.
     pub attempts: BTreeMap<(LaneId, u64), (Token, u32)>,
+    /// What people decided, oldest first.
+    pub audit: Vec<Audit>,
+    /// Dead letters that a sink has taken.
+    pub told: BTreeSet<Id>,
     /// The table that handlers write to.
     pub table: BTreeMap<String, String>,
     members: BTreeMap<Nonce, Member>,

@@ -358,7 +358,7 @@ impl InboxTx for SqliteTx<'_> {
     async fn clear_attempt(&mut self, lane: LaneId, n: u64) -> Result<()> {
         self.sql().execute(
             "forgetting an attempt",
-            "delete from tidegate_inbox_attempt where consumer = ?1 and lineage = ?2 and lane = ?3 and n = ?4",
+            include_str!("clear_attempt.sql"),
             params![
                 self.consumer,
                 lane.lineage.0.as_bytes(),
