@@ -16,6 +16,7 @@ mod db;
 mod error;
 pub mod inbox;
 pub mod outbox;
+pub mod projection;
 mod schema;
 mod sql;
 #[cfg(test)]
