@@ -97,10 +97,7 @@ impl Said {
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
         };
         assert!(!said.err.contains("panicked"), "{said:?}");
-        assert!(
-            !said.err.contains("stack backtrace"),
-            "{said:?}"
-        );
+        assert!(!said.err.contains("stack backtrace"), "{said:?}");
         assert!(
             !said.err.contains(CANARY),
             "a payload or secret on standard error: {said:?}"
