@@ -33,14 +33,14 @@ listen = "127.0.0.1:0"
 /// Longest wait for anything that should come soon; a bound, not a pause.
 const SOON: Duration = Duration::from_secs(20);
 
-struct Daemon {
+pub(crate) struct Daemon {
     child: Child,
     out: BufReader<ChildStdout>,
     address: String,
 }
 
 impl Daemon {
-    fn start(world: &World, args: &[&str]) -> Self {
+    pub(crate) fn start(world: &World, args: &[&str]) -> Self {
         let mut command = world.command(&[&["run", "--json"], args].concat());
         let mut child = command
             .stdout(Stdio::piped())
@@ -84,6 +84,12 @@ impl Daemon {
         kill_process(pid, Signal::TERM).expect("signalled");
     }
 
+    /// Drains it, which must be clean.
+    pub(crate) fn stop(self) {
+        self.signal();
+        self.end().0.ok();
+    }
+
     /// What it said after the first line, and how long it took to end.
     fn end(mut self) -> (Said, Duration) {
         let begun = Instant::now();
@@ -96,7 +102,7 @@ impl Daemon {
 }
 
 #[track_caller]
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + SOON;
     loop {
         if let Some(found) = look() {
@@ -107,7 +113,7 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn shop() -> World {
+pub(crate) fn shop() -> World {
     let world = World::new();
     world.write("tidegate.toml", SHOP);
     let target = rusqlite::Connection::open(world.path("target.db")).expect("opened");
@@ -117,7 +123,7 @@ fn shop() -> World {
     world
 }
 
-fn rows(world: &World) -> Vec<(i64, i64, i64)> {
+pub(crate) fn rows(world: &World) -> Vec<(i64, i64, i64)> {
     let target = rusqlite::Connection::open(world.path("target.db")).expect("opened");
     let mut query = target
         .prepare("select id, total, version from orders_copy order by id")

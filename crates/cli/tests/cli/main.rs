@@ -4,5 +4,6 @@ mod daemon;
 mod emit;
 mod golden;
 mod look;
+mod repair;
 mod stores;
 mod world;
