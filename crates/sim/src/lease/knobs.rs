@@ -147,7 +147,7 @@ impl Knobs {
     fn deed(&mut self, fault: Fault) -> Option<Deed> {
         let node = self.rng.usize(0..self.ttls.len());
         let span = self.rng.i64(1..2 * self.ttl_max());
-        let within = Duration::from_micros(self.rng.u64(0..20_000_000));
+        let within = Duration::from_micros(self.rng.u64(0..3) * span.unsigned_abs());
         Some(match fault {
             Fault::Crash => Deed::Crash { node },
             Fault::Pause => Deed::Pause {
