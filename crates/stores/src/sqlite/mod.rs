@@ -11,9 +11,11 @@
 
 mod bell;
 mod catalog;
+pub mod checkpoint;
 mod clock;
 mod columns;
 mod db;
+pub mod dedupe;
 mod error;
 pub mod inbox;
 pub mod lease;
