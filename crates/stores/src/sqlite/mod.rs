@@ -15,6 +15,7 @@ pub mod checkpoint;
 mod clock;
 mod columns;
 mod db;
+pub mod dead_letter_table;
 pub mod dedupe;
 mod error;
 pub mod inbox;
