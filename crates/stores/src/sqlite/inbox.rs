@@ -11,6 +11,7 @@
 mod dead_letter;
 pub mod handler;
 mod ownership;
+mod rewind;
 mod row;
 mod tx;
 
@@ -32,6 +33,7 @@ use super::writer::Writer;
 use super::{Database, Sql, check_name};
 
 pub use handler::{HandlerError, batch, each};
+pub use rewind::Rewind;
 pub use tx::SqliteTx;
 
 /// How a [`SqliteInbox`] behaves.
