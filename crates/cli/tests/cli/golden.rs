@@ -34,7 +34,7 @@ const SEEN: &[Seen] = &[
         command: "run",
         published: false,
         lines: &[
-            "timeout -s TERM 2 tidegate run --set http.listen=127.0.0.1:0 --set log.level=error; echo status $?",
+            "timeout --preserve-status 2 tidegate run --set http.listen=127.0.0.1:0 --set log.level=error; echo status $?",
         ],
     },
     Seen {
@@ -61,7 +61,7 @@ const SEEN: &[Seen] = &[
     Seen {
         command: "tail",
         published: true,
-        lines: &["tidegate tail", "tidegate tail --json --key 7 | cut -c1-60"],
+        lines: &["tidegate tail", "tidegate tail --json --limit 1 | cut -c1-60"],
     },
     Seen {
         command: "status",
@@ -120,7 +120,7 @@ fn help(words: &[String]) -> String {
 }
 
 fn publish(world: &World) {
-    for (key, payload) in [("7", "{\"total\":1}"), ("42", "{\"total\":2}")] {
+    for (key, payload) in [("42", "{\"total\":1}"), ("42", "{\"total\":2}")] {
         world
             .run(&["emit", "--topic", "orders", "--key", key, "--payload", payload])
             .ok();
@@ -158,13 +158,14 @@ fn transcript(seen: &Seen) -> String {
 
 /// What differs from run to run.
 fn replaced(text: &str) -> String {
-    const PATTERNS: [(&str, &str); 4] = [
+    const PATTERNS: [(&str, &str); 5] = [
         (
             "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
             "<id>",
         ),
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "<time>"),
-        (r"\b\d+(\.\d)?m?s\b *", "<time>  "),
+        (r"\b\d+(\.\d)?m?s +", "<time>  "),
+        (r"\b\d+(\.\d)?m?s\b", "<time>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
     ];
     PATTERNS.iter().fold(text.to_owned(), |text, (pattern, word)| {
