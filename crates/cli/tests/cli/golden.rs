@@ -61,7 +61,7 @@ const SEEN: &[Seen] = &[
     Seen {
         command: "tail",
         published: true,
-        lines: &["tidegate tail", "tidegate tail --json --limit 1 | cut -c1-60"],
+        lines: &["tidegate tail", "tidegate tail --json --limit 1"],
     },
     Seen {
         command: "status",
