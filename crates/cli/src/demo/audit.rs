@@ -56,8 +56,7 @@ pub fn audit(stage: &Stage, played: &Played) -> Result<Report> {
         parked: u64::from(played.parked.is_some()),
         redriven: played.parked.as_ref().map_or(0, |(_, events)| *events),
         refilled: script::present(&stream, &played.lost_entries)?,
-        takeovers: one(&service, "select sum(max(tenures, 1) - 1) from tidegate_lane")?
-            + one(&target, "select sum(max(tenures, 1) - 1) from tidegate_consumer_lane")?,
+        takeovers: one(&stream, include_str!("takeovers.sql"))?,
         commit_to_apply_ms: latency(&flights, &applied),
         events_per_s: rate(&flights, &applied),
         killed: played.killed,

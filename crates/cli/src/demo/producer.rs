@@ -12,6 +12,7 @@ use tidegate::{Draft, Result, Uuid, clock};
 use super::data::Record;
 use super::sql;
 use super::stage::Stage;
+use super::worker;
 
 /// One transaction in twenty rolls back; the service then tries again with new event ids.
 const ROLLBACK_PERCENT: u8 = 5;
@@ -26,7 +27,7 @@ impl Producer {
     /// Commits all records, at an even pace over about `spread`.
     pub fn start(stage: &Stage, records: Vec<Record>, seed: u64, spread: Duration) -> Result<Self> {
         let connection = stage.connect_service()?;
-        let outbox = stage.outbox()?;
+        let outbox = worker::runtime()?.block_on(stage.outbox())?;
         let committed = Arc::new(AtomicU64::new(0));
         let count = committed.clone();
         let thread = std::thread::spawn(move || produce(connection, &outbox, &records, seed, spread, &count));
@@ -68,7 +69,7 @@ fn produce(
             transact(&mut connection, outbox, now, &mut random, false)?;
         }
         transact(&mut connection, outbox, now, &mut random, true)?;
-        outbox.ring();
+        outbox.database().ring();
         rest = later;
         let done = committed.fetch_add(now.len() as u64, Ordering::Relaxed) + now.len() as u64;
         let due = spread.mul_f64(done as f64 / records.len() as f64);
@@ -96,7 +97,11 @@ fn transact(
         let mut statement = tx.prepare_cached(insert).map_err(sql)?;
         statement.execute(params![id.as_bytes(), record.line, record.key, record.json, now]).map_err(sql)?;
         let body = record.json.clone().into_bytes();
-        drafts.push(Draft::new("flights", &record.key).id(id).payload("application/json", body));
+        let draft = Draft::new("flights", &record.key)
+            .id(id)
+            .version(record.line.cast_signed())
+            .payload("application/json", body);
+        drafts.push(draft);
         ids.push(id);
     }
     outbox.enqueue_in(&tx, drafts)?;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use tidegate::Result;
-use tidegate::stores::sqlite::{Database, OpenOptions, SqliteOutbox, SqliteStream};
+use tidegate::stores::sqlite::{Database, OpenOptions, SqliteOutbox, SqliteStream, Wanted};
 
-use super::sql;
+use super::{sql, worker};
 
 /// Lanes of the demo's outbox.
 pub const LANES: u16 = 64;
@@ -27,9 +27,11 @@ impl Stage {
     /// Creates the files with the demo's own tables.
     pub fn create(dir: &Path, seed: u64) -> Result<Self> {
         let stage = Self { dir: dir.to_owned() };
-        stage.outbox()?;
-        stage.stream()?;
-        stage.target()?;
+        worker::runtime()?.block_on(async {
+            stage.outbox().await?;
+            stage.stream().await?;
+            stage.target().map(drop)
+        })?;
         stage.connect_service()?.execute_batch(include_str!("service.sql")).map_err(sql)?;
         let target = stage.connect_target()?;
         target.execute_batch(include_str!("target.sql")).map_err(sql)?;
@@ -43,13 +45,14 @@ impl Stage {
     }
 
     /// The service's outbox, with an archive.
-    pub fn outbox(&self) -> Result<SqliteOutbox> {
-        SqliteOutbox::open(self.database("service.db")?, NAME, LANES, true)
+    pub async fn outbox(&self) -> Result<SqliteOutbox> {
+        let wanted = Wanted { lanes: LANES, archive: true };
+        SqliteOutbox::open(&self.database("service.db")?, NAME, wanted).await
     }
 
     /// The log.
-    pub fn stream(&self) -> Result<SqliteStream> {
-        SqliteStream::open(self.database("stream.db")?, NAME)
+    pub async fn stream(&self) -> Result<SqliteStream> {
+        SqliteStream::open(&self.database("stream.db")?, NAME).await
     }
 
     /// The target's database.

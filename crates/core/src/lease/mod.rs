@@ -83,6 +83,20 @@ impl Token {
         let clock = u64::try_from(now_micros).unwrap_or(0);
         Token(previous.0.saturating_add(1).max(clock).max(min.0))
     }
+
+    /// Checks a token that came from a caller.
+    ///
+    /// # Errors
+    /// [`Code::OptionsInvalid`] at [`Token::MAX`] and above: there would be no next one.
+    pub fn check(self) -> Result<()> {
+        if self.0 < Token::MAX {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::OptionsInvalid,
+            format!("token is {self}; tokens stay below {}", Token::MAX),
+        ))
+    }
 }
 
 impl fmt::Display for Token {
@@ -138,16 +152,7 @@ impl Acquire {
                 ),
             ));
         }
-        if self.min_token.0 > Token::MAX {
-            return Err(Error::new(
-                Code::OptionsInvalid,
-                format!(
-                    "min_token is {}; tokens stay at or below {}",
-                    self.min_token,
-                    Token::MAX
-                ),
-            ));
-        }
+        self.min_token.check()?;
         text("holder", &self.holder, 0, limits::SCOPE_BYTES_MAX)
     }
 }

@@ -220,7 +220,10 @@ impl LeaseStore for Leases {
     }
 
     fn raise(&self, term: Term, above: Token) -> BoxFuture<'_, Result<Raised>> {
-        Box::pin(async move { Ok(self.lock().0.raise(self.clock.now(), &term, above)) })
+        Box::pin(async move {
+            above.check()?;
+            Ok(self.lock().0.raise(self.clock.now(), &term, above))
+        })
     }
 
     fn break_lease(&self, scope: Scope) -> BoxFuture<'_, Result<Option<Record>>> {
@@ -238,6 +241,9 @@ impl LeaseStore for Leases {
     }
 
     fn open_fence(&self, scope: Scope, token: Token, nonce: Nonce) -> BoxFuture<'_, Result<Opened>> {
-        Box::pin(async move { Ok(self.lock().1.open(&scope, token, nonce)) })
+        Box::pin(async move {
+            token.check()?;
+            Ok(self.lock().1.open(&scope, token, nonce))
+        })
     }
 }

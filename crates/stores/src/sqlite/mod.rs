@@ -11,18 +11,40 @@
 
 mod bell;
 mod clock;
+mod columns;
 mod db;
 mod error;
+pub mod lease;
+pub mod outbox;
 mod schema;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod values;
 mod writer;
 
 pub use clock::{Clock, SystemClock};
 pub use db::{Database, OpenOptions};
 pub use error::map as map_error;
+pub use outbox::SqliteOutbox;
 pub use rusqlite;
 pub use schema::{MIGRATIONS, Migration, VERSION as SCHEMA_VERSION, sql as schema_sql};
 pub use sql::Sql;
 pub use writer::Writer;
+
+use tidegate_core::{Code, Error, Result, limits};
+
+/// Names of outboxes, streams and consumers: short, printable, the same everywhere.
+fn check_name(what: &str, name: &str) -> Result<()> {
+    let max = limits::NAME_BYTES_MAX;
+    if !name.is_empty() && name.len() <= max && !name.contains(char::is_control) {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::OptionsInvalid,
+        format!(
+            "the {what}'s name has {} bytes; 1 to {max} without control characters are allowed",
+            name.len()
+        ),
+    ))
+}

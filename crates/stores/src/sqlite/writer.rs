@@ -185,29 +185,33 @@ pub(super) fn serve(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, 
 /// Runs a group, and returns the job that ended it, if one did.
 fn serve_group(
     writer: &Writer,
-    first: Box<dyn Grouped>,
+    mut first: Box<dyn Grouped>,
     jobs: &mut mpsc::UnboundedReceiver<Job>,
 ) -> Option<Job> {
     if let Err(failure) = writer.begin() {
         first.finish(Some(failure));
         return None;
     }
+    if !first.run(&writer.sql()) {
+        // Nothing else is in the transaction yet, so the first job needs no savepoint.
+        writer.roll_back();
+        first.finish(None);
+        return None;
+    }
     let started = Instant::now();
-    let mut group = Vec::new();
-    let mut job = Some(first);
+    let mut group = vec![first];
     let mut next = None;
-    while let Some(mut current) = job.take() {
-        let alive = run_in_savepoint(writer, current.as_mut());
-        group.push(current);
-        if !alive {
-            break;
-        }
-        if group.len() < GROUP_MAX && started.elapsed() < GROUP_TIME {
-            match jobs.try_recv() {
-                Ok(Job::Grouped(another)) => job = Some(another),
-                Ok(alone) => next = Some(alone),
-                Err(_) => {}
+    while next.is_none() && group.len() < GROUP_MAX && started.elapsed() < GROUP_TIME {
+        match jobs.try_recv() {
+            Ok(Job::Grouped(mut job)) => {
+                let alive = run_in_savepoint(writer, job.as_mut());
+                group.push(job);
+                if !alive {
+                    break;
+                }
             }
+            Ok(alone) => next = Some(alone),
+            Err(_) => break,
         }
     }
     finish_group(writer, group);

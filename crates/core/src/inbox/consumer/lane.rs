@@ -140,6 +140,7 @@ impl Lane {
         if progress {
             self.gap_at = None;
             self.overlooked = 0;
+            self.seen = self.seen.max(position.hw);
         }
         if position.hw < self.given {
             self.rewind(position.cursor);

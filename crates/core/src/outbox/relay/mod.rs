@@ -556,6 +556,7 @@ impl Machine {
             let busy = self.busy(id);
             if self.lanes.get(&id).is_none_or(|l| !busy && !l.unsettled()) {
                 self.own.drained(id, now);
+                self.lanes.remove(&id);
             }
         }
     }

@@ -1,1 +1,272 @@
+use std::time::Duration;
 
+use uuid::Uuid;
+
+use super::{Effect, Input, Machine, Note, Options};
+use crate::error::{Error, Reply};
+use crate::event::{Draft, Event};
+use crate::lane::{Held, LaneId, Lineage, Owned};
+use crate::lease::{Nonce, Token};
+use crate::outbox::{LaneState, LaneTurned, Planned, Refill, Turned};
+use crate::stream::{Appended, Chain, Register};
+use crate::time::{Ticks, Timestamp};
+
+const LANE: LaneId = LaneId {
+    lineage: Lineage(Uuid::from_u128(1)),
+    slot: 0,
+};
+
+fn at(millis: i64) -> Ticks {
+    Ticks::from_micros(millis * 1000)
+}
+
+fn event(n: u64) -> Event {
+    Draft::new("t", "k")
+        .seal(Uuid::from_u128(u128::from(n)), Timestamp::default())
+        .unwrap()
+}
+
+fn plan(numbers: impl Iterator<Item = u64>) -> Vec<Planned> {
+    numbers
+        .map(|n| Planned {
+            n,
+            event: Some(event(n)),
+        })
+        .collect()
+}
+
+fn chain(n: u64) -> Chain {
+    (1..=n).fold(Chain::START, |chain, n| chain.next(n, Some(event(n).id)))
+}
+
+fn turned(events: Vec<Planned>) -> Input {
+    let outcome = LaneTurned::Planned { events, more: false };
+    Input::Turned(Reply::Done(vec![Turned { lane: LANE, outcome }]))
+}
+
+fn register(n: u64) -> Input {
+    let register = Register {
+        n,
+        token: Token(5),
+        chain: chain(n),
+    };
+    Input::Registered(Reply::Done(vec![Some(register)]))
+}
+
+fn held(settled: u64, planned: u64) -> Input {
+    let state = LaneState {
+        settled,
+        chain: chain(settled),
+        planned,
+    };
+    let owned = vec![Owned {
+        lane: LANE,
+        token: Token(5),
+        state,
+    }];
+    Input::Held(Reply::Done(Held {
+        members: 1,
+        lanes: 1,
+        owned,
+    }))
+}
+
+/// A relay that owns the lane, with `settled` settled and an unfinished plan up to `planned`; the stream at `n`.
+fn owning(settled: u64, planned: u64, n: u64) -> (Machine, Vec<Effect>) {
+    let mut m = Machine::new(Options::default(), Nonce(1));
+    m.step(at(0), Input::Tick);
+    let effects = m.step(at(1), held(settled, planned));
+    assert!(matches!(
+        effects[..],
+        [
+            Effect::Note(Note::Gained(..)),
+            Effect::Register(_),
+            Effect::Turn(_)
+        ]
+    ));
+    m.step(at(2), turned(plan(settled + 1..=planned)));
+    let effects = m.step(at(3), register(n));
+    (m, effects)
+}
+
+fn appended(effects: &[Effect]) -> Option<Vec<u64>> {
+    effects.iter().find_map(|e| match e {
+        Effect::Append(lanes) => Some(lanes[0].entries.iter().map(|e| e.n).collect()),
+        _ => None,
+    })
+}
+
+#[test]
+fn o5_a_successor_appends_only_what_the_stream_lacks() {
+    let (_, effects) = owning(0, 3, 2);
+    assert!(effects.contains(&Effect::Note(Note::AlreadyThere(2))));
+    assert_eq!(appended(&effects), Some(vec![3]));
+}
+
+#[test]
+fn o1_only_acknowledged_numbers_are_settled() {
+    let (mut m, effects) = owning(0, 3, 0);
+    assert_eq!(appended(&effects), Some(vec![1, 2, 3]));
+    let effects = m.step(at(4), Input::Appended(Reply::Done(vec![Appended::Through(3)])));
+    let settle = effects.iter().find_map(|e| match e {
+        Effect::Turn(turn) => turn.lanes[0].settle,
+        _ => None,
+    });
+    assert_eq!(settle, Some((3, chain(3))));
+}
+
+#[test]
+fn an_unknown_append_is_resolved_by_the_register_before_anything_is_sent() {
+    let (mut m, _) = owning(0, 3, 0);
+    let effects = m.step(at(4), Input::Appended(Reply::Unknown(Error::unknown("lost"))));
+    assert_eq!(appended(&effects), None);
+    let effects = m.step(at(200), Input::Tick);
+    assert!(effects.iter().any(|e| matches!(e, Effect::Register(_))) && appended(&effects).is_none());
+    assert_eq!(appended(&m.step(at(201), register(1))), Some(vec![2, 3]));
+}
+
+#[test]
+fn an_outage_pauses_and_settles_nothing() {
+    let (mut m, _) = owning(0, 3, 0);
+    let down = Error::new(crate::Code::StoreUnavailable, "down");
+    let effects = m.step(at(4), Input::Appended(Reply::Refused(down)));
+    assert!(
+        matches!(effects[..], [Effect::Note(Note::Outage(..))]),
+        "{effects:?}"
+    );
+    assert_eq!(appended(&m.step(at(100), Input::Tick)), Some(vec![1, 2, 3]));
+}
+
+#[test]
+fn a_register_below_what_is_settled_is_refilled_in_the_same_numbers() {
+    let (mut m, effects) = owning(5, 5, 2);
+    assert!(effects.contains(&Effect::Note(Note::StreamLost {
+        lane: LANE,
+        register: 2,
+        settled: 5
+    })));
+    assert!(
+        effects
+            .iter()
+            .any(|e| matches!(e, Effect::Refill { from: 3, .. }))
+    );
+    let history = plan(3..=5).into_iter().map(|p| (p.clone(), chain(p.n))).collect();
+    let effects = m.step(at(4), Input::Refilled(Reply::Done(Refill::Events(history))));
+    assert_eq!(appended(&effects), Some(vec![3, 4, 5]));
+    let effects = m.step(at(5), Input::Appended(Reply::Done(vec![Appended::Through(5)])));
+    assert!(effects.contains(&Effect::Note(Note::Refilled(LANE, 3))));
+}
+
+#[test]
+fn what_no_archive_holds_is_declared_with_its_exact_range() {
+    let (mut m, _) = owning(5, 5, 2);
+    let missing = Refill::Missing {
+        oldest: 6,
+        chain: chain(5),
+    };
+    let effects = m.step(at(4), Input::Refilled(Reply::Done(missing)));
+    let declared = effects.iter().find_map(|e| match e {
+        Effect::Declare(lost, _) => Some((lost.from, lost.through)),
+        _ => None,
+    });
+    assert_eq!(declared, Some((3, 5)));
+}
+
+#[test]
+fn a_history_whose_chain_does_not_follow_is_a_fork() {
+    let (mut m, _) = owning(5, 5, 2);
+    let history = plan(3..=5).into_iter().map(|p| (p, Chain([9; 16]))).collect();
+    let effects = m.step(at(4), Input::Refilled(Reply::Done(Refill::Events(history))));
+    assert!(
+        effects
+            .iter()
+            .any(|e| matches!(e, Effect::Note(Note::Forked(..))))
+    );
+    assert_eq!(m.status().forked, 1);
+}
+
+#[test]
+fn a_register_beyond_the_plan_is_a_fork_only_after_reloading_says_so_again() {
+    let (mut m, mut effects) = owning(0, 2, 7);
+    for attempt in 0..2 {
+        assert_eq!(m.status().forked, 0, "attempt {attempt}");
+        assert!(
+            effects.iter().any(|e| matches!(e, Effect::Hold(_))),
+            "{effects:?}"
+        );
+        let now = 10 + attempt * 10;
+        m.step(at(now), held(0, 2));
+        m.step(at(now + 1), turned(plan(1..=2)));
+        effects = m.step(at(now + 2), register(7));
+    }
+    assert_eq!(m.status().forked, 1);
+}
+
+#[test]
+fn a_fenced_append_drops_the_lane() {
+    let (mut m, _) = owning(0, 3, 0);
+    let effects = m.step(
+        at(4),
+        Input::Appended(Reply::Done(vec![Appended::Fenced(Token(6))])),
+    );
+    assert!(effects.contains(&Effect::Note(Note::Fenced(LANE))));
+    assert_eq!(m.status().lanes, 0);
+}
+
+#[test]
+fn nothing_is_appended_after_trust_ran_out() {
+    let (mut m, _) = owning(0, 3, 0);
+    let effects = m.step(
+        at(20_000),
+        Input::Appended(Reply::Done(vec![Appended::Moved(Register::default())])),
+    );
+    assert_eq!(appended(&effects), None);
+    assert_eq!(m.status().lanes, 0);
+}
+
+#[test]
+fn s1_a_stop_settles_what_was_acknowledged_then_leaves() {
+    let (mut m, _) = owning(0, 3, 0);
+    // First the membership ends, so that others may claim a larger share; the lane is kept until it is drained.
+    let effects = m.step(at(4), Input::Stop);
+    let [Effect::Hold(hold)] = &effects[..] else { panic!("{effects:?}") };
+    assert!(hold.leave && hold.release.is_empty());
+    m.step(at(4), held(0, 3));
+    let effects = m.step(at(5), Input::Appended(Reply::Done(vec![Appended::Through(3)])));
+    assert!(
+        matches!(&effects[..], [Effect::Note(_), Effect::Turn(_)]),
+        "{effects:?}"
+    );
+    let effects = m.step(at(6), turned(Vec::new()));
+    let [Effect::Hold(hold)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(hold.leave && hold.release == vec![(LANE, Token(5))]);
+    let left = Held {
+        members: 0,
+        lanes: 1,
+        owned: Vec::new(),
+    };
+    assert_eq!(
+        m.step(at(7), Input::Held(Reply::Done(left))),
+        vec![Effect::Stopped]
+    );
+    assert_eq!(m.wake_at(), None);
+}
+
+#[test]
+fn a_plan_that_does_not_extend_mine_reloads_the_lane() {
+    let (mut m, _) = owning(0, 0, 0);
+    let effects = m.step(at(4), Input::Rung);
+    assert!(
+        effects.iter().any(|e| matches!(e, Effect::Turn(_))),
+        "{effects:?}"
+    );
+    let effects = m.step(at(5), turned(plan(3..=4)));
+    assert!(
+        effects.iter().any(|e| matches!(e, Effect::Hold(_))),
+        "{effects:?}"
+    );
+    assert_eq!(appended(&effects), None);
+    assert!(m.wake_at().unwrap() <= at(5).after(Duration::from_secs(1)));
+}

@@ -26,7 +26,8 @@ create table tidegate_outbox (
 create index tidegate_outbox_lane on tidegate_outbox (outbox, lane);
 
 -- One row per lane: who owns it, what is settled, what is planned. `plan` holds a little-endian 64-bit seq for each
--- number after `settled`; zero is a void marker. `lease_until` is on the clock of the boot in `boot`.
+-- number after `settled`; zero is a void marker. Every row of the lane up to `floor` was planned or set aside.
+-- `lease_until` is on the clock of the boot in `boot`. `parked` counts keys set aside.
 create table tidegate_lane (
   outbox      integer not null,
   slot        integer not null,
@@ -38,6 +39,7 @@ create table tidegate_lane (
   settled     integer not null default 0,
   chain       blob    not null default (zeroblob(16)),
   plan        blob    not null default x'',
+  floor       integer not null default 0,
   parked      integer not null default 0,
   primary key (outbox, slot)
 ) strict;

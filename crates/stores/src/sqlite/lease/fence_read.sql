@@ -1,0 +1,1 @@
+select token, nonce from tidegate_fence where scope = ?1

@@ -1,0 +1,1 @@
+select scope, token, nonce, holder, ttl, lease_until, boot from tidegate_lease where scope = ?1

@@ -1,0 +1,4 @@
+-- ?1 outbox, ?2 [seq, …]
+select seq, event_id, topic, key, version, content_type, headers, payload, occurred_at
+from tidegate_outbox
+where seq in (select value from json_each(?2)) and outbox = ?1

@@ -1,0 +1,4 @@
+-- ?1 outbox, ?2 parked key
+delete from tidegate_outbox_parked_key
+where outbox = ?1 and key = ?2
+returning lane

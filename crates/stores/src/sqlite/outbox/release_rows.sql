@@ -1,0 +1,7 @@
+-- ?1 outbox, ?2 parked key: back in their order, under fresh numbers of the sequence.
+insert into tidegate_outbox
+  (outbox, lane, event_id, topic, key, version, content_type, headers, payload, occurred_at)
+select outbox, lane, event_id, topic, key, version, content_type, headers, payload, occurred_at
+from tidegate_outbox_parked
+where outbox = ?1 and parked_key = ?2
+order by seq
