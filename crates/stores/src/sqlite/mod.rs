@@ -18,6 +18,7 @@ pub mod lease;
 pub mod outbox;
 mod schema;
 mod sql;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod values;
