@@ -6,4 +6,5 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::missing_panics_doc, missing_docs)]
 
 pub mod counts;
+pub mod inbox;
 pub mod lease;

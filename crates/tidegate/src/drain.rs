@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_core::store::BoxFuture;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
@@ -167,25 +167,42 @@ impl Drain {
 
     /// Waits for the first SIGTERM or SIGINT, then runs the handlers. A second signal meanwhile ends the process with
     /// status 130.
-    ///
-    /// # Errors
-    /// When the signal handlers cannot be installed.
-    pub async fn on_signals(&self, limit: Duration) -> std::io::Result<Report> {
-        let mut term = signal(SignalKind::terminate())?;
-        let mut int = signal(SignalKind::interrupt())?;
-        let first = tokio::select! {
-            _ = term.recv() => "SIGTERM",
-            _ = int.recv() => "SIGINT",
-        };
+    pub async fn on_signals(&self, mut signals: Signals, limit: Duration) -> Report {
+        let first = signals.next().await;
         tracing::info!(signal = first, ?limit, "draining; a second signal ends at once");
         tokio::spawn(async move {
-            tokio::select! {
-                _ = term.recv() => {}
-                _ = int.recv() => {}
-            }
+            signals.next().await;
             std::process::exit(EXIT_SECOND_SIGNAL);
         });
-        Ok(self.run(limit).await)
+        self.run(limit).await
+    }
+}
+
+/// SIGTERM and SIGINT of this process, from the moment of [`Signals::install`]. Install before any work is started: a
+/// signal that comes earlier ends the process by default.
+pub struct Signals {
+    term: Signal,
+    int: Signal,
+}
+
+impl Signals {
+    /// Takes the two signals over.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub fn install() -> std::io::Result<Self> {
+        Ok(Self {
+            term: signal(SignalKind::terminate())?,
+            int: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The name of the next one.
+    pub async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.term.recv() => "SIGTERM",
+            _ = self.int.recv() => "SIGINT",
+        }
     }
 }
 

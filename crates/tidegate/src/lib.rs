@@ -8,6 +8,7 @@ pub mod consumer;
 pub mod crash;
 pub mod drain;
 pub mod lease;
+pub mod publish;
 pub mod relay;
 pub mod worker;
 

@@ -1,5 +1,12 @@
 //! The workers over the memory stores: the shortest way from a committed event to an effect applied once.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::format_collect
+)]
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,7 +48,7 @@ async fn run_once_publishes_and_applies_each_event_once_in_order() {
             Ok::<(), tidegate_core::inbox::handler::Fault>(())
         },
     );
-    let applier = Arc::new(inbox.applier(handler, inbox::Options::default(), |m| m.to_owned()));
+    let applier = Arc::new(inbox.applier(handler, inbox::Options::default(), str::to_owned));
     outbox.enqueue((1..=3000).map(event).collect()).await.unwrap();
 
     let relay = Relay::new("orders", outbox.clone(), stream.clone())

@@ -1,7 +1,7 @@
 //! "Did you mean": the nearest accepted spelling, or none.
 
 /// The candidate nearest to `given`, when it is near enough to be what was meant.
-pub(super) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn nearest<'a>(given: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let given = given.to_ascii_lowercase();
     let distance = |candidate: &str| strsim::damerau_levenshtein(&given, candidate);
     let best = candidates

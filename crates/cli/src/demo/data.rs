@@ -21,10 +21,11 @@ pub struct Record {
 
 /// Reads every line; the first that cannot be used is an error with its number.
 pub fn load(file: Option<&Path>, key: &str) -> Result<Vec<Record>> {
-    let Some(path) = file else { return parse(FLIGHTS, key) };
-    let text = std::fs::read_to_string(path).map_err(|e| {
-        Error::new(Code::InputInvalid, format!("reading {}", path.display())).with_source(e)
-    })?;
+    let Some(path) = file else {
+        return parse(FLIGHTS, key);
+    };
+    let text = std::fs::read_to_string(path)
+        .map_err(|e| Error::new(Code::InputInvalid, format!("reading {}", path.display())).with_source(e))?;
     parse(&text, key)
 }
 
@@ -34,8 +35,13 @@ pub fn keys(records: &[Record]) -> usize {
 }
 
 fn parse(text: &str, key: &str) -> Result<Vec<Record>> {
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let records = lines.map(|(at, line)| record(at as u64 + 1, line, key)).collect::<Result<Vec<_>>>()?;
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty());
+    let records = lines
+        .map(|(at, line)| record(at as u64 + 1, line, key))
+        .collect::<Result<Vec<_>>>()?;
     if records.is_empty() {
         return Err(Error::new(Code::InputInvalid, "the file holds no records"));
     }
@@ -44,15 +50,28 @@ fn parse(text: &str, key: &str) -> Result<Vec<Record>> {
 
 fn record(line: u64, json: &str, field: &str) -> Result<Record> {
     let bad = |why: String| Error::new(Code::InputInvalid, format!("line {line}: {why}"));
-    let value: serde_json::Value = serde_json::from_str(json)
-        .map_err(|e| bad(format!("not a JSON object: {:?} at column {}", e.classify(), e.column())))?;
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|e| {
+        bad(format!(
+            "not a JSON object: {:?} at column {}",
+            e.classify(),
+            e.column()
+        ))
+    })?;
     let key = match value.get(field) {
         Some(serde_json::Value::String(text)) => text.clone(),
         Some(serde_json::Value::Number(number)) => number.to_string(),
-        Some(_) => return Err(bad(format!("the key field `{field}` is neither text nor a number"))),
+        Some(_) => {
+            return Err(bad(format!(
+                "the key field `{field}` is neither text nor a number"
+            )));
+        }
         None => return Err(bad(format!("the key field `{field}` is missing"))),
     };
-    Ok(Record { line, key, json: json.to_owned() })
+    Ok(Record {
+        line,
+        key,
+        json: json.to_owned(),
+    })
 }
 
 #[cfg(test)]
@@ -69,7 +88,10 @@ mod tests {
     #[test]
     fn a_bad_line_is_named_by_number_and_reason_without_its_text() {
         let error = parse("{\"k\":1}\n{\"k\":secret\n", "k").unwrap_err().to_string();
-        assert!(error.contains("line 2: not a JSON object") && !error.contains("secret"), "{error}");
+        assert!(
+            error.contains("line 2: not a JSON object") && !error.contains("secret"),
+            "{error}"
+        );
         let error = parse("{\"k\":1}\n\n{\"j\":2}\n", "k").unwrap_err().to_string();
         assert!(error.contains("line 3: the key field `k` is missing"), "{error}");
     }

@@ -53,9 +53,15 @@ pub fn run(args: &Args, quiet: bool) -> Result<report::Report> {
             temporary.path().to_owned()
         }
     };
-    let stage = Stage::create(&dir, args.seed)?;
+    let binary = std::env::current_exe().map_err(|e| io("finding this binary", e))?;
+    let stage = Stage::create(&dir, binary, args.seed)?;
     let mut progress = Progress::new(records.len() as u64, quiet);
-    progress.say(&format!("{} records of {} keys, in {}", records.len(), data::keys(&records), dir.display()));
+    progress.say(&format!(
+        "{} records of {} keys, in {}",
+        records.len(),
+        data::keys(&records),
+        dir.display()
+    ));
     let played = script::play(&stage, records, args.seed, &mut progress);
     progress.finish();
     let mut report = audit::audit(&stage, &played?)?;
@@ -67,7 +73,10 @@ pub fn run(args: &Args, quiet: bool) -> Result<report::Report> {
 fn new_folder(dir: &std::path::Path) -> Result<PathBuf> {
     let empty = std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
     if !empty {
-        let context = format!("--keep {} exists and is not empty; name a new folder", dir.display());
+        let context = format!(
+            "--keep {} exists and is not empty; name a new folder",
+            dir.display()
+        );
         return Err(Error::new(Code::OptionsInvalid, context));
     }
     std::fs::create_dir_all(dir).map_err(|e| io("making the --keep folder", e))?;
@@ -82,4 +91,15 @@ pub(crate) fn io(what: &str, error: std::io::Error) -> Error {
 /// An error of a query by the demo's own code.
 pub(crate) fn sql(error: rusqlite::Error) -> Error {
     Error::new(Code::StoreUnavailable, "a query of the demo").with_source(error)
+}
+
+/// One count; a sum over nothing is zero.
+pub(crate) fn count(
+    connection: &rusqlite::Connection,
+    query: &str,
+    params: impl rusqlite::Params,
+) -> Result<u64> {
+    let mut statement = connection.prepare_cached(query).map_err(sql)?;
+    let count: Option<i64> = statement.query_row(params, |row| row.get(0)).map_err(sql)?;
+    Ok(count.unwrap_or_default().cast_unsigned())
 }

@@ -1,7 +1,6 @@
 //! Child processes that can be killed, stopped and continued.
 
 use std::fs::File;
-use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -9,6 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tidegate::Result;
 
 use super::io;
+use super::stage::Stage;
 
 /// A worker process of the demo.
 pub struct Process {
@@ -18,18 +18,25 @@ pub struct Process {
 
 impl Process {
     /// Starts `tidegate demo-worker ROLE --dir DIR --name NAME`; its words go to `DIR/NAME.log`.
-    pub fn start(dir: &Path, role: &str, name: &str, fault: Option<(&str, &str)>) -> Result<Self> {
+    pub fn start(stage: &Stage, role: &str, name: &str, fault: Option<(&str, &str)>) -> Result<Self> {
+        let dir = &stage.dir;
         let log = File::create(dir.join(format!("{name}.log"))).map_err(|e| io("making a log file", e))?;
-        let binary = std::env::current_exe().map_err(|e| io("finding this binary", e))?;
-        let mut command = Command::new(binary);
-        command.args(["demo-worker", role, "--name", name, "--dir"]).arg(dir);
+        let mut command = Command::new(&stage.binary);
+        command
+            .args(["demo-worker", role, "--name", name, "--dir"])
+            .arg(dir);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        command.env_remove("TIDEGATE_CRASH_AT").env_remove("TIDEGATE_STOP_AT");
+        command
+            .env_remove("TIDEGATE_CRASH_AT")
+            .env_remove("TIDEGATE_STOP_AT");
         if let Some((variable, point)) = fault {
             command.env(variable, point);
         }
         let child = command.spawn().map_err(|e| io("starting a worker process", e))?;
-        Ok(Self { name: name.to_owned(), child })
+        Ok(Self {
+            name: name.to_owned(),
+            child,
+        })
     }
 
     /// Its name.
@@ -50,7 +57,8 @@ impl Process {
     /// True while a SIGSTOP holds it.
     pub fn stopped(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+        stat.rsplit_once(')')
+            .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
     }
 
     /// Sends a signal.

@@ -47,7 +47,10 @@ impl Producer {
     /// Waits for the end.
     pub fn join(self) -> Result<()> {
         self.thread.join().unwrap_or_else(|_| {
-            Err(tidegate::Error::new(tidegate::Code::Internal, "the producer thread panicked"))
+            Err(tidegate::Error::new(
+                tidegate::Code::Internal,
+                "the producer thread panicked",
+            ))
         })
     }
 }
@@ -92,10 +95,19 @@ fn transact(
     let mut drafts = Vec::new();
     for record in records {
         let id = Uuid::from_u128(random.u128(..));
-        let insert = "insert into flight (event_id, line, key, body, committed_at) values (?1, ?2, ?3, ?4, ?5)";
+        let insert =
+            "insert into flight (event_id, line, key, body, committed_at) values (?1, ?2, ?3, ?4, ?5)";
         let now = clock::wall().as_micros();
         let mut statement = tx.prepare_cached(insert).map_err(sql)?;
-        statement.execute(params![id.as_bytes(), record.line, record.key, record.json, now]).map_err(sql)?;
+        statement
+            .execute(params![
+                id.as_bytes(),
+                record.line.cast_signed(),
+                record.key,
+                record.json,
+                now
+            ])
+            .map_err(sql)?;
         let body = record.json.clone().into_bytes();
         let draft = Draft::new("flights", &record.key)
             .id(id)

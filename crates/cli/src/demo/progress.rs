@@ -23,7 +23,13 @@ impl Progress {
             ProgressBar::new(total).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
         let begun = Instant::now();
-        Self { bar, total, quiet, said: begun, begun }
+        Self {
+            bar,
+            total,
+            quiet,
+            said: begun,
+            begun,
+        }
     }
 
     /// An event of the story.

@@ -84,7 +84,14 @@ impl fmt::Display for Report {
         if let Some(dir) = &self.kept_in {
             writeln!(f, "files and logs: {}", dir.display())?;
         }
-        let all = if self.promises_kept { "every promise kept" } else { "A PROMISE WAS BROKEN" };
-        write!(f, "{all} (counted by an auditor that reads the databases; --json for machines)")
+        let all = if self.promises_kept {
+            "every promise kept"
+        } else {
+            "A PROMISE WAS BROKEN"
+        };
+        write!(
+            f,
+            "{all} (counted by an auditor that reads the databases; --json for machines)"
+        )
     }
 }

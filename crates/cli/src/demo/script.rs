@@ -11,14 +11,14 @@ use super::process::Process;
 use super::producer::Producer;
 use super::progress::Progress;
 use super::stage::Stage;
-use super::sql;
+use super::{count, sql};
 
 /// The service commits its records over about this long.
-const SPREAD: Duration = Duration::from_secs(6);
+const SPREAD: Duration = Duration::from_secs(9);
 /// Nothing in the demo waits longer than this.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Entries that the stream loses.
-const LOSS: i64 = 150;
+const LOSS: u32 = 150;
 
 /// What the script did and saw, beside what the databases hold.
 #[derive(Debug, Default)]
@@ -52,7 +52,13 @@ pub fn play(stage: &Stage, records: Vec<Record>, seed: u64, progress: &mut Progr
     let total = records.len() as u64;
     let target = stage.connect_target()?;
     arm_poison(&target, &records, seed)?;
-    let mut play = Play { stage, progress, target, workers: Vec::new(), played: Played::default() };
+    let mut play = Play {
+        stage,
+        progress,
+        target,
+        workers: Vec::new(),
+        played: Played::default(),
+    };
     play.start_workers()?;
     let producer = Producer::start(stage, records, seed, SPREAD)?;
     play.relay_killed()?;
@@ -74,7 +80,12 @@ pub fn play(stage: &Stage, records: Vec<Record>, seed: u64, progress: &mut Progr
 fn arm_poison(target: &Connection, records: &[Record], seed: u64) -> Result<()> {
     let mut random = fastrand::Rng::with_seed(seed ^ 0x706f_6973_6f6e);
     let first_quarter = &records[..(records.len() / 4).max(1)];
-    let followers = |r: &Record| records.iter().filter(|o| o.key == r.key && o.line > r.line).count();
+    let followers = |r: &Record| {
+        records
+            .iter()
+            .filter(|o| o.key == r.key && o.line > r.line)
+            .count()
+    };
     let busy: Vec<_> = first_quarter.iter().filter(|r| followers(r) >= 2).collect();
     let chosen = random.choice(busy).or(records.first());
     let line = chosen.map_or(1, |r| r.line);
@@ -88,39 +99,61 @@ fn arm_poison(target: &Connection, records: &[Record], seed: u64) -> Result<()> 
 impl Play<'_> {
     fn start_workers(&mut self) -> Result<()> {
         let faults = [
-            ("relay", "relay-1", Some(("TIDEGATE_CRASH_AT", "relay.after_append:12"))),
-            ("relay", "relay-2", Some(("TIDEGATE_STOP_AT", "relay.before_append:40"))),
+            (
+                "relay",
+                "relay-1",
+                Some(("TIDEGATE_CRASH_AT", "relay.after_append:80")),
+            ),
+            (
+                "relay",
+                "relay-2",
+                Some(("TIDEGATE_STOP_AT", "relay.before_append:160")),
+            ),
             ("relay", "relay-3", None),
-            ("consumer", "consumer-1", Some(("TIDEGATE_CRASH_AT", "consumer.after_apply:25"))),
+            (
+                "consumer",
+                "consumer-1",
+                Some(("TIDEGATE_CRASH_AT", "consumer.after_apply:120")),
+            ),
             ("consumer", "consumer-2", None),
         ];
         for (role, name, fault) in faults {
-            self.workers.push(Process::start(&self.stage.dir, role, name, fault)?);
+            self.workers.push(Process::start(self.stage, role, name, fault)?);
         }
-        self.progress.say("three relays and two consumers started, 64 lanes, leases of 2 s");
+        self.progress
+            .say("three relays and two consumers started, 64 lanes, leases of 2 s");
         Ok(())
     }
 
     fn relay_killed(&mut self) -> Result<()> {
-        self.wait("relay-1 to be killed", |p| Ok(p.worker("relay-1").is_none_or(Process::ended)))?;
+        self.wait("relay-1 to be killed", |p| {
+            Ok(p.worker("relay-1").is_none_or(Process::ended))
+        })?;
         self.played.killed += 1;
-        self.progress.say("relay-1 killed -9 in mid-batch: appended, not yet settled");
+        self.progress
+            .say("relay-1 killed -9 in mid-batch: appended, not yet settled");
         Ok(())
     }
 
     fn consumer_killed(&mut self) -> Result<()> {
-        self.wait("consumer-1 to be killed", |p| Ok(p.worker("consumer-1").is_none_or(Process::ended)))?;
+        self.wait("consumer-1 to be killed", |p| {
+            Ok(p.worker("consumer-1").is_none_or(Process::ended))
+        })?;
         self.played.killed += 1;
-        self.progress.say("consumer-1 killed -9 between commit and acknowledgement");
-        let dir = self.stage.dir.clone();
-        self.workers.push(Process::start(&dir, "consumer", "consumer-3", None)?);
+        self.progress
+            .say("consumer-1 killed -9 between commit and acknowledgement");
+        self.workers
+            .push(Process::start(self.stage, "consumer", "consumer-3", None)?);
         Ok(())
     }
 
     fn key_parked(&mut self) -> Result<()> {
         self.wait("the poisoned key to be parked", |p| Ok(p.parked_key()?.is_some()))?;
         if let Some(key) = self.parked_key()? {
-            self.progress.say(&format!("one event of {key} is refused: its key is parked, others flow"));
+            self.progress.say(&format!(
+                "one event of {} is refused: its key is parked, others flow",
+                key.trim_start_matches("k:")
+            ));
             self.played.parked = Some((key, 0));
             self.played.flowed_meanwhile = self.applied()?;
         }
@@ -129,43 +162,60 @@ impl Play<'_> {
 
     /// A relay that sleeps longer than its leases still holds a planned batch when it wakes up.
     fn zombie_woken(&mut self) -> Result<()> {
-        self.wait("relay-2 to be stopped", |p| Ok(p.worker("relay-2").is_some_and(|w| w.stopped())))?;
-        self.progress.say("relay-2 stopped (SIGSTOP) just before an append");
+        self.wait("relay-2 to be stopped", |p| {
+            Ok(p.worker("relay-2").is_some_and(|w| w.stopped()))
+        })?;
+        self.progress
+            .say("relay-2 stopped (SIGSTOP) just before an append");
         self.wait("relay-2's lanes to be taken over", |p| p.owns_nothing("relay-2"))?;
         if let Some(zombie) = self.worker("relay-2") {
             zombie.signal(Signal::CONT);
             self.played.zombies += 1;
         }
-        self.progress.say("its lanes have new owners; relay-2 continues (SIGCONT) and tries to append");
+        self.progress
+            .say("its lanes have new owners; relay-2 continues (SIGCONT) and tries to append");
         Ok(())
     }
 
     fn stream_loses_its_tail(&mut self, producer: &Producer, total: u64) -> Result<()> {
-        self.wait("most records to be committed", |_| Ok(producer.committed() * 10 >= total * 7))?;
+        self.wait("most records to be committed", |_| {
+            Ok(producer.committed() * 10 >= total * 7)
+        })?;
         let mut stream = self.stage.connect_stream()?;
-        self.played.lost_entries = lose_tail(&mut stream)?;
+        self.played.lost_entries = lose_tail(&mut stream, LOSS)?;
         let count = self.played.lost_entries.len();
-        self.progress.say(&format!("the stream loses its last {count} entries"));
+        self.progress
+            .say(&format!("the stream loses its last {count} entries"));
         Ok(())
     }
 
     fn redrive(&mut self, total: u64) -> Result<()> {
-        let Some((key, _)) = self.played.parked.clone() else { return Ok(()) };
-        self.wait("every other key to be applied", |p| Ok(p.applied()? + p.waiting()? >= total))?;
+        let Some((key, _)) = self.played.parked.clone() else {
+            return Ok(());
+        };
+        self.wait("every other key to be applied", |p| {
+            Ok(p.applied()? + p.waiting()? >= total)
+        })?;
         self.played.flowed_meanwhile = self.applied()?.saturating_sub(self.played.flowed_meanwhile);
         let waiting = self.waiting()?;
         self.played.parked = Some((key.clone(), waiting));
         self.target.execute_batch("drop trigger refuse").map_err(sql)?;
         let redriven = super::worker::redrive(self.stage, &key)?;
-        self.progress.say(&format!("the cause is fixed; {key} redriven: {redriven} events in order"));
+        self.progress.say(&format!(
+            "the cause is fixed; {} redriven: {redriven} events in order",
+            key.trim_start_matches("k:")
+        ));
         Ok(())
     }
 
     fn refilled(&mut self) -> Result<()> {
         let stream = self.stage.connect_stream()?;
         let lost = self.played.lost_entries.clone();
-        self.wait("the stream to be refilled", |_| Ok(present(&stream, &lost)? == lost.len() as u64))?;
-        self.progress.say("the stream holds again what it lost, in the same numbers");
+        self.wait("the stream to be refilled", |_| {
+            Ok(present(&stream, &lost)? == lost.len() as u64)
+        })?;
+        self.progress
+            .say("the stream holds again what it lost, in the same numbers");
         Ok(())
     }
 
@@ -188,24 +238,26 @@ impl Play<'_> {
     }
 
     fn applied(&self) -> Result<u64> {
-        self.target.query_row("select count(*) from applied", [], |r| r.get(0)).map_err(sql)
+        count(&self.target, "select count(*) from applied", [])
     }
 
     fn waiting(&self) -> Result<u64> {
         let query = "select count(*) from tidegate_inbox_parked_event";
-        self.target.query_row(query, [], |r| r.get(0)).map_err(sql)
+        count(&self.target, query, [])
     }
 
     fn parked_key(&self) -> Result<Option<String>> {
         let query = "select key from tidegate_inbox_parked limit 1";
-        self.target.query_row(query, [], |r| r.get(0)).optional().map_err(sql)
+        self.target
+            .query_row(query, [], |r| r.get(0))
+            .optional()
+            .map_err(sql)
     }
 
     fn owns_nothing(&self, label: &str) -> Result<bool> {
         let service = self.stage.connect_service()?;
         let query = "select count(*) from tidegate_lane where label = ?1 and owner is not null";
-        let lanes: u64 = service.query_row(query, [label], |r| r.get(0)).map_err(sql)?;
-        Ok(lanes == 0)
+        Ok(count(&service, query, [label])? == 0)
     }
 
     /// Polls, and shows progress meanwhile. A worker that ended by itself is named.
@@ -225,12 +277,16 @@ impl Play<'_> {
 }
 
 /// What a failover to a lagging copy does: the newest entries are gone and the registers are back.
-fn lose_tail(stream: &mut Connection) -> Result<Vec<(i64, i64)>> {
-    let tx = stream.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).map_err(sql)?;
+pub fn lose_tail(stream: &mut Connection, count: u32) -> Result<Vec<(i64, i64)>> {
+    let tx = stream
+        .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
+        .map_err(sql)?;
     let lost = {
         let query = "select register, n from tidegate_entry order by id desc limit ?1";
         let mut statement = tx.prepare(query).map_err(sql)?;
-        let rows = statement.query_map([LOSS], |r| Ok((r.get(0)?, r.get(1)?))).map_err(sql)?;
+        let rows = statement
+            .query_map([count], |r| Ok((r.get(0)?, r.get(1)?)))
+            .map_err(sql)?;
         rows.collect::<Result<Vec<(i64, i64)>, _>>().map_err(sql)?
     };
     for (register, n) in &lost {
@@ -245,10 +301,9 @@ fn lose_tail(stream: &mut Connection) -> Result<Vec<(i64, i64)>> {
 /// How many of these entries the stream holds.
 pub fn present(stream: &Connection, entries: &[(i64, i64)]) -> Result<u64> {
     let query = "select count(*) from tidegate_entry where register = ?1 and n = ?2";
-    let mut statement = stream.prepare_cached(query).map_err(sql)?;
-    let mut count = 0;
+    let mut present = 0;
     for (register, n) in entries {
-        count += statement.query_row(params![register, n], |r| r.get::<_, u64>(0)).map_err(sql)?;
+        present += count(stream, query, params![register, n])?;
     }
-    Ok(count)
+    Ok(present)
 }

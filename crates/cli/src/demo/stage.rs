@@ -21,32 +21,48 @@ pub const NAME: &str = "flights";
 pub struct Stage {
     /// The folder.
     pub dir: PathBuf,
+    /// The binary that runs the workers.
+    pub binary: PathBuf,
 }
 
 impl Stage {
     /// Creates the files with the demo's own tables.
-    pub fn create(dir: &Path, seed: u64) -> Result<Self> {
-        let stage = Self { dir: dir.to_owned() };
+    pub fn create(dir: &Path, binary: PathBuf, seed: u64) -> Result<Self> {
+        let stage = Self {
+            dir: dir.to_owned(),
+            binary,
+        };
         worker::runtime()?.block_on(async {
             stage.outbox().await?;
             stage.stream().await?;
             stage.target().map(drop)
         })?;
-        stage.connect_service()?.execute_batch(include_str!("service.sql")).map_err(sql)?;
+        stage
+            .connect_service()?
+            .execute_batch(include_str!("service.sql"))
+            .map_err(sql)?;
         let target = stage.connect_target()?;
         target.execute_batch(include_str!("target.sql")).map_err(sql)?;
-        target.execute("insert into demo (seed) values (?1)", [seed.cast_signed()]).map_err(sql)?;
+        target
+            .execute("insert into demo (seed) values (?1)", [seed.cast_signed()])
+            .map_err(sql)?;
         Ok(stage)
     }
 
-    /// An existing stage.
+    /// An existing stage, as a worker process sees it.
     pub fn open(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
+        Self {
+            dir: dir.to_owned(),
+            binary: PathBuf::new(),
+        }
     }
 
     /// The service's outbox, with an archive.
     pub async fn outbox(&self) -> Result<SqliteOutbox> {
-        let wanted = Wanted { lanes: LANES, archive: true };
+        let wanted = Wanted {
+            lanes: LANES,
+            archive: true,
+        };
         SqliteOutbox::open(&self.database("service.db")?, NAME, wanted).await
     }
 
@@ -82,7 +98,9 @@ impl Stage {
     fn connect(&self, file: &str) -> Result<Connection> {
         let connection = Connection::open(self.dir.join(file)).map_err(sql)?;
         connection.busy_timeout(Duration::from_secs(10)).map_err(sql)?;
-        connection.pragma_update(None, "synchronous", "full").map_err(sql)?;
+        connection
+            .pragma_update(None, "synchronous", "full")
+            .map_err(sql)?;
         Ok(connection)
     }
 }

@@ -7,12 +7,11 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 use tidegate::inbox::{Delivered, Start};
 use tidegate::outbox::relay;
-use tidegate::store::DeadLetters;
 use tidegate::stores::sqlite::{HandlerError, InboxOptions, SqliteInbox, each};
 use tidegate::{Consumer, Drain, Relay, Result, Worker, clock, drain};
 
-use super::io;
 use super::stage::{NAME, Stage, TTL};
+use super::{count, io, sql};
 
 /// Arguments of the hidden `demo-worker`.
 #[derive(Debug, Clone, clap::Args)]
@@ -42,6 +41,7 @@ pub enum Role {
 /// What a store or the signal handlers said at the start.
 pub fn run(args: &Args) -> Result<i32> {
     runtime()?.block_on(async {
+        let signals = drain::Signals::install().map_err(|e| io("installing signal handlers", e))?;
         let stage = Stage::open(&args.dir);
         let worker = Arc::new(match args.role {
             Role::Relay => relay(&stage, &args.name).await?,
@@ -50,18 +50,25 @@ pub fn run(args: &Args) -> Result<i32> {
         let drain = Drain::new();
         drain.register_worker(&worker).forever();
         worker.start();
-        let report = drain.on_signals(Duration::from_secs(3)).await.map_err(|e| io("signals", e))?;
-        Ok(if report.cleanly { drain::EXIT_CLEAN } else { drain::EXIT_CUT })
+        eprintln!("{} is ready", args.name);
+        Ok(drain
+            .on_signals(signals, Duration::from_secs(3))
+            .await
+            .exit_status())
     })
 }
 
 /// Gives a parked key another try; what `tidegate dead-letter redrive` does. Returns how many events wait.
 pub fn redrive(stage: &Stage, key: &str) -> Result<u64> {
-    runtime()?.block_on(async {
-        let inbox = SqliteInbox::open(stage.target()?, NAME, InboxOptions::default()).await?;
-        let which = tidegate::dead_letter::Which::Key(key.to_owned());
-        inbox.redrive(which, "the demo fixed the cause".to_owned(), clock::wall()).await
-    })
+    let target = stage.connect_target()?;
+    target
+        .execute(
+            "update tidegate_inbox_parked set state = 'retrying', next_at = 0 where key = ?1",
+            [key],
+        )
+        .map_err(sql)?;
+    let waiting = "select count(*) from tidegate_inbox_parked_event where key = ?1";
+    count(&target, waiting, [key])
 }
 
 /// A runtime for the demo's own few calls.
@@ -74,11 +81,16 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 async fn relay(stage: &Stage, label: &str) -> Result<Worker> {
-    let mut options = relay::Options { batch_max: 100, ..relay::Options::default() };
+    let mut options = relay::Options {
+        batch_max: 100,
+        ..relay::Options::default()
+    };
     options.hold.ttl = TTL;
     label.clone_into(&mut options.hold.label);
     let (outbox, stream) = (stage.outbox().await?, stage.stream().await?);
-    Relay::new(NAME, Arc::new(outbox), Arc::new(stream)).options(options).build()
+    Relay::new(NAME, Arc::new(outbox), Arc::new(stream))
+        .options(options)
+        .build()
 }
 
 async fn consumer(stage: &Stage, label: &str) -> Result<Worker> {
@@ -106,7 +118,8 @@ fn apply(tx: &Connection, delivered: &Delivered) -> Result<(), HandlerError> {
     let fold = "insert into board (key, events, last, checksum) values (?1, 1, ?2, ?3)
                 on conflict (key) do update set events = events + 1, last = excluded.last,
                 checksum = (checksum * 31 + ?2) % 1000003";
-    tx.prepare_cached(fold)?.execute(params![key, line, checksum(0, line)])?;
+    tx.prepare_cached(fold)?
+        .execute(params![key, line, checksum(0, line)])?;
     Ok(())
 }
 

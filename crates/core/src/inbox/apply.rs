@@ -14,9 +14,7 @@ use crate::error::{Code, Effect, Error, Result};
 use crate::inbox::handler::{self, Handler};
 use crate::inbox::sift::{self, Blame, Pass, Route, View, Waits};
 use crate::inbox::transaction::{Commit, InboxDb, InboxTx};
-use crate::inbox::{
-    Applied, Batch, Class, Counts, Delivered, Failure, LaneApplied, Options, Position, Verdict,
-};
+use crate::inbox::{Applied, Batch, Class, Counts, Failure, LaneApplied, Options, Position, Verdict};
 use crate::lane::LaneId;
 use crate::lease::Token;
 
@@ -114,19 +112,18 @@ where
     async fn pass(&mut self) -> Result<()> {
         let mut tx = self.db.begin().await?;
         let route = self.route(&mut tx).await?;
-        match handler::run(self.handler, &mut tx, &route.deliver).await {
-            Verdict::Applied => self.commit(tx, route).await,
-            Verdict::Failed { index, failure } => {
-                drop(tx);
-                self.failed(&route.deliver, index, failure);
-                Ok(())
-            }
+        let (index, failure) = match handler::run(self.handler, &mut tx, &route.deliver).await {
+            Verdict::Applied if tx.is_open() => return self.commit(tx, route).await,
+            Verdict::Applied => (None, ended_early()),
+            Verdict::Failed { index, failure } => (index, failure),
             Verdict::Infrastructure(error) => {
                 drop(tx);
                 self.withdraw(&route).await;
-                Err(error)
+                return Err(error);
             }
-        }
+        };
+        self.search(&route, index, failure);
+        Ok(())
     }
 
     /// Locks the open lanes and decides what this transaction does with their entries.
@@ -205,8 +202,13 @@ where
                 "a lane row changed while it was locked",
             ));
         }
-        done(self.db.commit(tx).await)?;
-        self.committed(route);
+        match done(self.db.commit(tx).await) {
+            Ok(()) => self.committed(route),
+            Err(error) => match at_commit(&error).filter(|_| !route.deliver.is_empty()) {
+                Some(failure) => self.search(&route, None, failure),
+                None => return Err(error),
+            },
+        }
         Ok(())
     }
 
@@ -229,10 +231,11 @@ where
         }
     }
 
-    /// Names the event to blame, or halves the search for it. The transaction was rolled back.
-    fn failed(&mut self, delivered: &[Delivered], index: Option<usize>, failure: Failure) {
-        let culprit = index.and_then(|index| delivered.get(index));
-        self.suspects = culprit.is_none().then_some(delivered.len());
+    /// Names the event to blame, or halves the search for it. The transaction is rolled back.
+    fn search(&mut self, route: &Route, index: Option<usize>, failure: Failure) {
+        let only = (route.deliver.len() == 1).then_some(0);
+        let culprit = index.or(only).and_then(|index| route.deliver.get(index));
+        self.suspects = culprit.is_none().then_some(route.deliver.len());
         self.blame = culprit.map(|event| Blame {
             lane: event.lane,
             n: event.n,
@@ -322,6 +325,23 @@ pub(super) fn done(commit: Commit) -> Result<()> {
         Commit::Done => Ok(()),
         Commit::Refused(error) => Err(error),
         Commit::Unknown(error) => Err(error.with_effect(Effect::Unknown)),
+    }
+}
+
+/// A constraint checked at commit blames one of the events, without saying which.
+pub(super) fn at_commit(error: &Error) -> Option<Failure> {
+    (error.code() == Code::HandlerFailed).then(|| Failure {
+        class: Class::Data,
+        fingerprint: format!("commit {}", error.context()),
+        message: error.to_string(),
+    })
+}
+
+pub(super) fn ended_early() -> Failure {
+    Failure {
+        class: Class::Handler,
+        fingerprint: "transaction ended".into(),
+        message: "the handler ended the transaction it was given".into(),
     }
 }
 

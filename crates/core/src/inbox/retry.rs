@@ -5,7 +5,7 @@
 //! event that ends the process is found out here too.
 
 use crate::error::{Code, Error, Result};
-use crate::inbox::apply::{Redact, crashed, done, forget_attempt, redacted};
+use crate::inbox::apply::{Redact, at_commit, crashed, done, ended_early, forget_attempt, redacted};
 use crate::inbox::handler::{self, Handler};
 use crate::inbox::sift::due;
 use crate::inbox::transaction::{Advance, FailedAgain, InboxDb, InboxTx, ParkedState, Scheduled, Tally};
@@ -167,7 +167,11 @@ where
         let (lane, name) = (key.scheduled.lane, &key.scheduled.key);
         let events = tx.queue_head(lane, name, key.size).await?;
         match handler::run(self.handler, &mut tx, &events).await {
-            Verdict::Applied => self.commit(tx, key, position, &events).await,
+            Verdict::Applied if tx.is_open() => self.commit(tx, key, position, &events).await,
+            Verdict::Applied => {
+                drop(tx);
+                self.failed(key, head, events.len(), None, ended_early()).await
+            }
             Verdict::Failed { index, failure } => {
                 drop(tx);
                 self.failed(key, head, events.len(), index, failure).await
@@ -205,7 +209,10 @@ where
                 "a lane row changed while it was locked",
             ));
         }
-        done(self.db.commit(tx).await)?;
+        if let Err(error) = done(self.db.commit(tx).await) {
+            let failure = at_commit(&error).ok_or(error)?;
+            return self.failed(key, first.n, events.len(), None, failure).await;
+        }
         self.retried.counts.applied += u64::try_from(events.len()).unwrap_or(0);
         self.retried.counts.unparked += u64::from(left == 0);
         key.attempts = 0;

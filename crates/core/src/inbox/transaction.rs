@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 pub enum Commit {
     /// It stands.
     Done,
-    /// It was rolled back.
+    /// It was rolled back. [`crate::Code::HandlerFailed`]: by a constraint that is checked at commit.
     Refused(Error),
     /// It may stand: read positions again before believing either.
     Unknown(Error),
@@ -74,6 +74,11 @@ pub trait InboxTx {
     /// Records that this tenure is about to hand event `n` to the handler, once per token. Returns how many tenures
     /// did so and left no result, this one included.
     async fn attempt(&mut self, lane: LaneId, n: u64, token: Token) -> Result<u32>;
+
+    /// False: the handler ended the transaction behind our back, for example with `INSERT OR ROLLBACK`.
+    fn is_open(&self) -> bool {
+        true
+    }
 
     /// Forgets the attempts at event `n`: they had a result.
     async fn clear_attempt(&mut self, lane: LaneId, n: u64) -> Result<()>;
@@ -164,6 +169,30 @@ pub struct Tally {
     pub skipped: i64,
     /// Events that wait in parked queues.
     pub parked: i64,
+}
+
+/// Where a lane's numbers went, since it was registered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ledger {
+    /// `hw` when the lane was registered.
+    pub start: u64,
+    /// Counted by the apply transaction.
+    pub tally: Tally,
+    /// Given up by a person.
+    pub discarded: i64,
+}
+
+impl Ledger {
+    /// `hw` as it follows from the parts (invariant Q1).
+    pub fn sum(&self) -> i64 {
+        let Tally {
+            applied,
+            voids,
+            skipped,
+            parked,
+        } = self.tally;
+        self.start.cast_signed() + applied + voids + skipped + parked + self.discarded
+    }
 }
 
 /// A parked key and when it is due.

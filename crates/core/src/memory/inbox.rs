@@ -12,8 +12,8 @@ use crate::inbox::apply::{apply, retry};
 use crate::inbox::block::block_on;
 use crate::inbox::handler::Handler;
 use crate::inbox::transaction::{
-    Advance, Commit, FailedAgain, InboxDb, InboxTx, Locked, NewlyParked, ParkedState, Scheduled, Skipped,
-    Tally, Waiting,
+    Advance, Commit, FailedAgain, InboxDb, InboxTx, Ledger, Locked, NewlyParked, ParkedState, Scheduled,
+    Skipped, Waiting,
 };
 use crate::inbox::{Applied, Batch, Delivered, Failure, KeyRef, Options, Position, Retried, Retry};
 use crate::lane::share::{Member, Row, apply_hold};
@@ -67,30 +67,6 @@ pub struct Contents {
     /// The table that handlers write to.
     pub table: BTreeMap<String, String>,
     members: BTreeMap<Nonce, Member>,
-}
-
-/// Where a lane's numbers went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Ledger {
-    /// `hw` when the lane was registered.
-    pub start: u64,
-    /// Counted by the apply transaction.
-    pub tally: Tally,
-    /// Given up by a person.
-    pub discarded: i64,
-}
-
-impl Ledger {
-    /// `hw` as it follows from the parts (invariant Q1).
-    pub fn sum(&self) -> i64 {
-        let Tally {
-            applied,
-            voids,
-            skipped,
-            parked,
-        } = self.tally;
-        i64::try_from(self.start).unwrap_or(i64::MAX) + applied + voids + skipped + parked + self.discarded
-    }
 }
 
 /// A parked key.

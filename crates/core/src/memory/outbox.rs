@@ -1,6 +1,6 @@
 //! The outbox in memory: rows by `seq`, one row and one plan for each lane, parked keys, and the archive.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Code, Error, Result};
@@ -160,6 +160,7 @@ impl Contents {
     // ---- the turn ----
 
     fn turn(&mut self, turn: &Turn, now: Timestamp) -> Result<Vec<Turned>> {
+        check_lanes(turn)?;
         let slots: Vec<_> = turn.lanes.iter().map(|t| self.admit(turn.member, t)).collect();
         let settles: Vec<_> = slots
             .iter()
@@ -391,6 +392,15 @@ impl Kept {
         };
         (planned, chain)
     }
+}
+
+/// Each lane is named once.
+fn check_lanes(turn: &Turn) -> Result<()> {
+    let lanes: BTreeSet<LaneId> = turn.lanes.iter().map(|t| t.lane).collect();
+    if lanes.len() < turn.lanes.len() {
+        return Err(Error::new(Code::Internal, "turn: a lane is named twice"));
+    }
+    Ok(())
 }
 
 fn settled_differently(lane: LaneId) -> Error {

@@ -2,7 +2,7 @@
 //!
 //! [`MemoryStream::flush`] and [`MemoryStream::forget_tail`] lose entries as real streams do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
@@ -126,7 +126,7 @@ impl MemoryStream {
     }
 
     fn append_all(&self, lanes: Vec<LaneAppend>) -> Result<Vec<Appended>> {
-        lanes.iter().try_for_each(check_numbers)?;
+        check_lanes(&lanes)?;
         let (mut contents, now) = (self.lock(), self.now());
         let before = contents.last;
         let outcomes = lanes.into_iter().map(|lane| contents.append(lane, now)).collect();
@@ -137,7 +137,16 @@ impl MemoryStream {
     }
 }
 
-/// The numbers of one append follow each other.
+/// Each lane is named once, and its numbers follow each other.
+fn check_lanes(appends: &[LaneAppend]) -> Result<()> {
+    let lanes: BTreeSet<LaneId> = appends.iter().map(|append| append.lane).collect();
+    if lanes.len() < appends.len() {
+        return Err(Error::new(Code::Internal, "append: a lane is named twice"));
+    }
+    appends.iter().try_for_each(check_numbers)
+}
+
+/// The numbers of one lane follow each other.
 fn check_numbers(append: &LaneAppend) -> Result<()> {
     let follow = append.entries.windows(2).all(|pair| pair[1].n == pair[0].n + 1);
     if follow {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -208,6 +208,35 @@ impl Database {
     }
 }
 
+/// Database threads of this process. A connection is closed when its thread ends, and the last close of a file folds
+/// its WAL back into it.
+static LIVING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// Waits until every database of this process is closed, at most `limit`. Drop every handle first: a process that
+/// ends without this loses nothing, and leaves the WAL beside the file for the next one to fold in.
+pub fn wait_until_closed(limit: Duration) -> bool {
+    let count = LIVING.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let waited = LIVING.1.wait_timeout_while(count, limit, |count| *count > 0);
+    *waited.unwrap_or_else(PoisonError::into_inner).0 == 0
+}
+
+/// Counts a thread while it lives.
+struct Living;
+
+impl Living {
+    fn one_more() -> Self {
+        *LIVING.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Living {
+    fn drop(&mut self) {
+        *LIVING.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        LIVING.1.notify_all();
+    }
+}
+
 fn thread_ended() -> Error {
     Error::new(Code::Internal, "the database thread ended")
 }
@@ -222,9 +251,13 @@ fn spawn(
 ) -> Result<UnboundedSender<Job>> {
     // Unbounded: a caller waits for its answer, so there is one job for each caller at most.
     let (sender, jobs) = mpsc::unbounded_channel();
+    let living = Living::one_more();
     thread::Builder::new()
         .name(name.into())
-        .spawn(move || serve(jobs))
+        .spawn(move || {
+            serve(jobs);
+            drop(living);
+        })
         .map_err(|e| unavailable("starting a database thread", e))?;
     Ok(sender)
 }

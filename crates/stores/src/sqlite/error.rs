@@ -98,7 +98,7 @@ fn of_sqlite(code: ErrorCode) -> Code {
 }
 
 /// The name of an extended result code, as SQLite's documentation has it.
-fn name(extended: i32) -> String {
+pub(super) fn name(extended: i32) -> String {
     let known = match extended {
         ffi::SQLITE_BUSY => "SQLITE_BUSY",
         ffi::SQLITE_BUSY_SNAPSHOT => "SQLITE_BUSY_SNAPSHOT",
@@ -120,6 +120,12 @@ fn name(extended: i32) -> String {
         ffi::SQLITE_CONSTRAINT_PRIMARYKEY => "SQLITE_CONSTRAINT_PRIMARYKEY",
         ffi::SQLITE_CONSTRAINT_NOTNULL => "SQLITE_CONSTRAINT_NOTNULL",
         ffi::SQLITE_CONSTRAINT_CHECK => "SQLITE_CONSTRAINT_CHECK",
+        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => "SQLITE_CONSTRAINT_FOREIGNKEY",
+        ffi::SQLITE_CONSTRAINT_TRIGGER => "SQLITE_CONSTRAINT_TRIGGER",
+        ffi::SQLITE_CONSTRAINT_DATATYPE => "SQLITE_CONSTRAINT_DATATYPE",
+        ffi::SQLITE_MISMATCH => "SQLITE_MISMATCH",
+        ffi::SQLITE_TOOBIG => "SQLITE_TOOBIG",
+        ffi::SQLITE_ERROR => "SQLITE_ERROR",
         _ => return format!("SQLite code {extended}"),
     };
     known.to_owned()

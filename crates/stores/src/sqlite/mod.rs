@@ -10,27 +10,33 @@
 //! expired. Wall time is stored for people and as the floor of tokens.
 
 mod bell;
+mod catalog;
 mod clock;
 mod columns;
 mod db;
 mod error;
+pub mod inbox;
 pub mod lease;
 pub mod outbox;
 mod schema;
 mod sql;
+pub mod stream;
 pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod values;
 mod writer;
 
+pub use catalog::Catalog;
 pub use clock::{Clock, SystemClock};
-pub use db::{Database, OpenOptions};
+pub use db::{Database, OpenOptions, wait_until_closed};
 pub use error::map as map_error;
-pub use outbox::SqliteOutbox;
+pub use inbox::{HandlerError, InboxOptions, SqliteInbox, batch, each};
+pub use outbox::{SqliteOutbox, Wanted};
 pub use rusqlite;
 pub use schema::{MIGRATIONS, Migration, VERSION as SCHEMA_VERSION, sql as schema_sql};
 pub use sql::Sql;
+pub use stream::SqliteStream;
 pub use writer::Writer;
 
 use tidegate_core::{Code, Error, Result, limits};

@@ -70,12 +70,25 @@ impl<'c> Sql<'c> {
         params: impl Params,
         mut row: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
     ) -> Result<()> {
+        self.each_while(at, sql, params, |r| row(r).map(|()| true))
+    }
+
+    /// Hands each row to `row` until it says to stop.
+    pub fn each_while(
+        &self,
+        at: &'static str,
+        sql: &str,
+        params: impl Params,
+        mut row: impl FnMut(&Row<'_>) -> rusqlite::Result<bool>,
+    ) -> Result<()> {
         self.count();
         let run = || {
             let mut statement = self.connection.prepare_cached(sql)?;
             let mut rows = statement.query(params)?;
             while let Some(next) = rows.next()? {
-                row(next)?;
+                if !row(next)? {
+                    break;
+                }
             }
             Ok(())
         };

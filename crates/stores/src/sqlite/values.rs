@@ -1,5 +1,6 @@
 //! Statements with a list of rows: few shapes, each prepared once.
 
+use std::iter::repeat_n;
 use std::sync::OnceLock;
 
 use rusqlite::params_from_iter;
@@ -8,10 +9,11 @@ use tidegate_core::Result;
 use super::columns::{NULL, Param};
 use super::sql::Sql;
 
-/// Shapes hold 1, 2, 4 … 256 rows: a thousand rows are six statements, and no list of parameters nears SQLite's limit.
-const SHAPES: usize = 9;
+/// Shapes hold 1, 2, 4 … 1,024 rows: a batch is one statement, below SQLite's 32,766 parameters up to a width of 31.
+const SHAPES: usize = 11;
 
-/// `head (?, …), (?, …) tail`, for any number of rows of `width` parameters.
+/// `head (?, …), (?, …) tail`, for any number of rows of `width` parameters. The list is filled up with rows of nulls,
+/// which the tail leaves out.
 pub(super) struct Values {
     at: &'static str,
     head: &'static str,
@@ -21,6 +23,11 @@ pub(super) struct Values {
 }
 
 impl Values {
+    /// `into` names the table and columns; rows are inserted in their order.
+    pub(super) const fn insert(at: &'static str, into: &'static str, width: usize) -> Self {
+        Self::new(at, into, width, ") v where v.column1 is not null")
+    }
+
     pub(super) const fn new(at: &'static str, head: &'static str, width: usize, tail: &'static str) -> Self {
         Self {
             at,
@@ -31,39 +38,25 @@ impl Values {
         }
     }
 
-    /// Runs the rows in order, in as few statements as the shapes allow.
+    /// Runs the rows: one statement for each 1,024.
     pub(super) fn run(&self, sql: &Sql<'_>, params: &[Param<'_>]) -> Result<usize> {
         let mut changed = 0;
-        for (text, chunk) in self.chunks(params) {
-            changed += sql.execute(self.at, text, params_from_iter(chunk))?;
+        for (text, chunk, missing) in self.chunks(params) {
+            let padded = chunk.iter().chain(repeat_n(&NULL, missing));
+            changed += sql.execute(self.at, text, params_from_iter(padded))?;
         }
         Ok(changed)
     }
 
-    /// Runs the rows in one statement where they fit the largest shape, the rest filled with nulls, which match
-    /// nothing.
-    pub(super) fn run_padded(&self, sql: &Sql<'_>, params: &[Param<'_>]) -> Result<usize> {
-        let mut changed = 0;
-        for chunk in params.chunks(self.width << (SHAPES - 1)) {
-            let shape = shape_above(chunk.len() / self.width);
-            let missing = (self.width << shape) - chunk.len();
-            let padded = chunk.iter().chain(std::iter::repeat_n(&NULL, missing));
-            changed += sql.execute(self.at, self.text(shape), params_from_iter(padded))?;
-        }
-        Ok(changed)
-    }
-
-    /// Pieces of the parameters, each with its statement.
+    /// Each statement with its parameters, and how many nulls follow them.
     pub(super) fn chunks<'a, 'p>(
         &'a self,
-        mut params: &'a [Param<'p>],
-    ) -> impl Iterator<Item = (&'a str, &'a [Param<'p>])> {
-        std::iter::from_fn(move || {
-            let rows = params.len() / self.width;
-            let shape = (SHAPES - 1).min(rows.checked_ilog2()? as usize);
-            let (chunk, rest) = params.split_at(self.width << shape);
-            params = rest;
-            Some((self.text(shape), chunk))
+        params: &'a [Param<'p>],
+    ) -> impl Iterator<Item = (&'a str, &'a [Param<'p>], usize)> {
+        params.chunks(self.width << (SHAPES - 1)).map(|chunk| {
+            let rows = chunk.len() / self.width;
+            let shape = rows.next_power_of_two().trailing_zeros() as usize;
+            (self.text(shape), chunk, (self.width << shape) - chunk.len())
         })
     }
 
@@ -74,8 +67,4 @@ impl Values {
             format!("{}{rows}{}", self.head, self.tail)
         })
     }
-}
-
-fn shape_above(rows: usize) -> usize {
-    rows.max(1).next_power_of_two().trailing_zeros() as usize
 }

@@ -190,6 +190,8 @@ pub struct Machine {
     poll_at: Ticks,
     audit_at: Ticks,
     pause_until: Ticks,
+    /// When a pause ends, of one lane or of all.
+    resume_at: Option<Ticks>,
     failures: u32,
     published: u64,
     stopping: bool,
@@ -213,6 +215,7 @@ impl Machine {
             poll_at: Ticks::default(),
             audit_at: Ticks::default(),
             pause_until: Ticks::from_micros(i64::MIN),
+            resume_at: None,
             failures: 0,
             published: 0,
             stopping: false,
@@ -261,7 +264,12 @@ impl Machine {
             return None;
         }
         let poll = (!self.stopping).then_some(self.poll_at.min(self.audit_at).max(self.pause_until));
-        self.own.wake_at().into_iter().chain(poll).min()
+        self.own
+            .wake_at()
+            .into_iter()
+            .chain(poll)
+            .chain(self.resume_at)
+            .min()
     }
 
     fn take(&mut self, now: Ticks, input: Input, out: &mut Vec<Effect>) {
@@ -379,7 +387,9 @@ impl Machine {
                 Appended::Poison { n, reason } => lane.poison = Some((n, reason)),
                 Appended::Paused(reason) => {
                     let pause = self.options.backoff_max.min(self.options.backoff_min * 8);
-                    lane.paused_until = now.after(pause);
+                    let until = now.after(pause);
+                    lane.paused_until = until;
+                    self.resume(until);
                     out.push(Effect::Note(Note::Outage(reason, pause)));
                 }
             }
@@ -526,12 +536,18 @@ impl Machine {
             (self.options.backoff_min * 2u32.pow(self.failures.min(16))).min(self.options.backoff_max);
         self.failures += 1;
         self.pause_until = now.after(pause);
+        self.resume(self.pause_until);
         out.push(Effect::Note(Note::Outage(error.to_string(), pause)));
+    }
+
+    fn resume(&mut self, at: Ticks) {
+        self.resume_at = Some(self.resume_at.map_or(at, |before| before.min(at)));
     }
 
     // ---- what is due ----
 
     fn drive(&mut self, now: Ticks, out: &mut Vec<Effect>) {
+        self.resume_at = self.resume_at.filter(|at| *at > now);
         self.end_drained(now);
         if now >= self.pause_until {
             if self.lanes.values().any(|l| l.phase == Phase::Doubt) {

@@ -229,7 +229,9 @@ fn s1_a_stop_settles_what_was_acknowledged_then_leaves() {
     let (mut m, _) = owning(0, 3, 0);
     // First the membership ends, so that others may claim a larger share; the lane is kept until it is drained.
     let effects = m.step(at(4), Input::Stop);
-    let [Effect::Hold(hold)] = &effects[..] else { panic!("{effects:?}") };
+    let [Effect::Hold(hold)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
     assert!(hold.leave && hold.release.is_empty());
     m.step(at(4), held(0, 3));
     let effects = m.step(at(5), Input::Appended(Reply::Done(vec![Appended::Through(3)])));

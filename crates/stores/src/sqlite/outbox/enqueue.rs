@@ -9,15 +9,14 @@ use crate::sqlite::columns::{EVENT_WIDTH, Param, headers_text, int, push_event};
 use crate::sqlite::values::Values;
 use crate::sqlite::{Clock, Sql};
 
-static INSERT: Values = Values::new(
+static INSERT: Values = Values::insert(
     "enqueue",
     "insert into tidegate_outbox (outbox, lane, event_id, topic, key, version, content_type, headers, payload, \
-     occurred_at) values ",
+     occurred_at) select * from (values ",
     2 + EVENT_WIDTH,
-    "",
 );
 
-/// One statement for up to 256 events.
+/// One statement for up to 1,024 events.
 pub(super) fn insert(sql: &Sql<'_>, here: Here, events: &[Event]) -> Result<()> {
     with_params(here, events, |params| INSERT.run(sql, params).map(|_| ()))
 }
@@ -56,7 +55,7 @@ fn not_here() -> Error {
 impl SqliteOutbox {
     /// Enqueues inside the user's own transaction on this database file: the events exist if it commits.
     ///
-    /// Returns the ids. Two statements for up to 256 events. Readers in other processes notice the commit within
+    /// Returns the ids. Two statements for up to 1,024 events. Readers in other processes notice the commit within
     /// milliseconds; those in this process at once after [`super::super::Database::ring`].
     ///
     /// # Errors
@@ -135,7 +134,7 @@ mod with_sqlx {
         }
     }
 
-    fn owned(params: &[Param<'_>]) -> Vec<Value> {
+    fn owned(params: &[Param<'_>], nulls: usize) -> Vec<Value> {
         let value = |param: &Param<'_>| match param {
             ToSqlOutput::Borrowed(ValueRef::Text(text)) => {
                 Value::Text(String::from_utf8_lossy(text).into_owned())
@@ -144,7 +143,11 @@ mod with_sqlx {
             ToSqlOutput::Owned(value) => value.clone(),
             _ => Value::Null,
         };
-        params.iter().map(value).collect()
+        params
+            .iter()
+            .map(value)
+            .chain(std::iter::repeat_n(Value::Null, nulls))
+            .collect()
     }
 
     fn bind<'q>(

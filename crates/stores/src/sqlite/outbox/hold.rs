@@ -153,5 +153,5 @@ fn write(sql: &Sql<'_>, here: Here, rows: &[&Row<LaneState>], frame: &Frame) -> 
             blob(&frame.boot),
         ]);
     }
-    UPDATE.run_padded(sql, &params).map(|_| ())
+    UPDATE.run(sql, &params).map(|_| ())
 }

@@ -1,6 +1,6 @@
 //! One turn over many lanes: fence, settle, load, poll, write. Each is one statement for all lanes, or none.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,6 +30,7 @@ static UPDATE: Values = Values::new(
 /// Runs the turn. Lanes whose planned rows are gone from the table, which nobody but Tidegate may delete from, are
 /// left out and answered as fenced.
 pub(super) async fn turn(db: &Database, here: Here, turn: Arc<Turn>, now: Timestamp) -> Result<Vec<Turned>> {
+    check_lanes(&turn)?;
     let mut without = HashSet::new();
     loop {
         let (turn, skip) = (Arc::clone(&turn), without.clone());
@@ -42,6 +43,15 @@ pub(super) async fn turn(db: &Database, here: Here, turn: Arc<Turn>, now: Timest
             reply => return reply,
         }
     }
+}
+
+/// Each lane is named once.
+fn check_lanes(turn: &Turn) -> Result<()> {
+    let lanes: BTreeSet<LaneId> = turn.lanes.iter().map(|t| t.lane).collect();
+    if lanes.len() < turn.lanes.len() {
+        return Err(Error::new(Code::Internal, "turn: a lane is named twice"));
+    }
+    Ok(())
 }
 
 /// A lane that passed the fence, as the turn leaves it.
@@ -411,5 +421,5 @@ fn write(sql: &Sql<'_>, here: Here, lanes: &[Lane]) -> Result<()> {
             int(lane.floor),
         ]);
     }
-    UPDATE.run_padded(sql, &params).map(|_| ())
+    UPDATE.run(sql, &params).map(|_| ())
 }

@@ -15,6 +15,7 @@ create table tidegate_register (
   n       integer not null default 0,
   token   integer not null default 0,
   chain   blob    not null default (zeroblob(16)),
+  refused integer not null default 0,
   unique (stream, lineage, lane)
 ) strict;
 

@@ -1,0 +1,49 @@
+//! `check`: is the configuration valid?
+
+use serde_json::json;
+
+use super::{Context, Ended};
+use crate::config::Config;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::{settings, text};
+
+/// Says yes, or every problem.
+pub(super) fn run(context: &Context) -> Ended {
+    match settings::load(&context.global) {
+        Ok(loaded) => valid(context, &loaded.config),
+        Err(Failure::Config(problems)) if context.out.is_json() => {
+            context
+                .out
+                .object(&json!({ "valid": false, "problems": problems }))?;
+            Ok(Exit::Config)
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+fn valid(context: &Context, config: &Config) -> Ended {
+    let counts = [
+        ("store", config.store.len()),
+        ("outbox", config.outbox.len()),
+        ("stream", config.stream.len()),
+        ("consumer", config.consumer.len()),
+        ("sweep", config.sweep.len()),
+    ];
+    if context.out.is_json() {
+        let declared: serde_json::Map<_, _> = counts
+            .iter()
+            .map(|(noun, n)| ((*noun).to_owned(), json!(n)))
+            .collect();
+        context
+            .out
+            .object(&json!({ "valid": true, "declared": declared, "problems": [] }))?;
+    } else {
+        let words: Vec<_> = counts
+            .iter()
+            .map(|(noun, n)| format!("{} {noun}", text::count(*n as u64)))
+            .collect();
+        context.out.line(format!("valid: {}", words.join(", ")))?;
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,195 @@
+//! `consumer`: positions and lag.
+
+use std::collections::HashMap;
+
+use clap::Subcommand;
+use serde::Serialize;
+use serde_json::json;
+use tidegate::inbox::Position;
+use tidegate::lane::LaneId;
+use tidegate::store::{InboxStore as _, StreamStore as _};
+use tidegate::stores::sqlite::inbox::SqliteInbox;
+
+use super::{Context, Ended};
+use crate::config::Config;
+use crate::error::Failure;
+use crate::exit::Exit;
+use crate::places::{Access, Found, Places, pick};
+use crate::settings;
+use crate::text::{count, counted};
+
+/// What to do with consumers.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List consumers: how far each is, and how far behind
+    Ls,
+    /// Show a consumer's position in each lane
+    Lag(Which),
+}
+
+/// Which consumer.
+#[derive(Debug, clap::Args)]
+pub struct Which {
+    /// Consumer; needed when there are several
+    name: Option<String>,
+}
+
+/// Runs a consumer command.
+pub(super) async fn run(context: &Context, command: &Command) -> Ended {
+    let config = settings::load(&context.global)?.config;
+    let places = Places::open(&config, Access::Look)?;
+    match command {
+        Command::Ls => ls(context, &config, &places).await,
+        Command::Lag(which) => lag(context, &config, &places, which).await,
+    }
+}
+
+/// A consumer at a glance.
+#[derive(Debug, Serialize)]
+pub(super) struct Glance {
+    consumer: String,
+    store: String,
+    stream: Option<String>,
+    lanes: usize,
+    taken: u64,
+    behind: Option<u64>,
+}
+
+impl Glance {
+    pub(super) const HEADERS: [&'static str; 6] =
+        ["consumer", "store", "stream", "lanes", "taken in", "behind"];
+
+    pub(super) fn cells(&self) -> Vec<String> {
+        vec![
+            self.consumer.clone(),
+            self.store.clone(),
+            self.stream.clone().unwrap_or_else(|| "-".to_owned()),
+            count(self.lanes as u64),
+            count(self.taken),
+            self.behind.map_or_else(|| "-".to_owned(), count),
+        ]
+    }
+}
+
+pub(super) async fn glances(config: &Config, places: &Places) -> Result<Vec<Glance>, Failure> {
+    let published = published(places).await?;
+    let mut all = Vec::new();
+    for found in &places.consumers().await? {
+        let lanes = lanes(config, &published, found).await?;
+        let behind: Option<Vec<_>> = lanes.iter().map(Lane::behind).collect();
+        all.push(Glance {
+            consumer: found.name.clone(),
+            store: found.store.clone(),
+            stream: lanes.iter().find_map(|lane| lane.stream.clone()),
+            lanes: lanes.len(),
+            taken: lanes.iter().map(|lane| lane.position.hw).sum(),
+            behind: behind.map(|lanes| lanes.into_iter().sum()),
+        });
+    }
+    Ok(all)
+}
+
+/// The last number of each lane, by stream.
+type Published = HashMap<(String, LaneId), u64>;
+
+async fn published(places: &Places) -> Result<Published, Failure> {
+    let mut numbers = HashMap::new();
+    for stream in places.streams().await? {
+        for (lane, register) in stream.it.registers().await?.lanes {
+            numbers.insert((stream.name.clone(), lane), register.n);
+        }
+    }
+    Ok(numbers)
+}
+
+/// A consumer's lane, and what the stream holds of it.
+struct Lane {
+    id: LaneId,
+    position: Position,
+    stream: Option<String>,
+    published: Option<u64>,
+}
+
+impl Lane {
+    fn is_used(&self) -> bool {
+        self.position.hw > 0 || self.published.unwrap_or(0) > 0
+    }
+
+    fn behind(&self) -> Option<u64> {
+        self.published.map(|n| n.saturating_sub(self.position.hw))
+    }
+}
+
+/// The stream is the declared one, or, without a declaration, the one that knows the lane.
+async fn lanes(
+    config: &Config,
+    published: &Published,
+    found: &Found<SqliteInbox>,
+) -> Result<Vec<Lane>, Failure> {
+    let declared = config
+        .consumer
+        .get(&found.name)
+        .map(|consumer| consumer.stream.clone());
+    let of = |(lane, position)| {
+        let known = published.iter().find(|((stream, id), _)| {
+            *id == lane && declared.as_ref().is_none_or(|declared| declared == stream)
+        });
+        Lane {
+            id: lane,
+            position,
+            stream: known
+                .map(|((stream, _), _)| stream.clone())
+                .or_else(|| declared.clone()),
+            published: known.map(|(_, n)| *n),
+        }
+    };
+    Ok(found.it.positions().await?.into_iter().map(of).collect())
+}
+
+async fn ls(context: &Context, config: &Config, places: &Places) -> Ended {
+    context
+        .out
+        .rows(&glances(config, places).await?, &Glance::HEADERS, Glance::cells)?;
+    Ok(Exit::Ok)
+}
+
+async fn lag(context: &Context, config: &Config, places: &Places, which: &Which) -> Ended {
+    let found = pick(places.consumers().await?, which.name.as_deref(), "consumer")?;
+    let lanes = lanes(config, &published(places).await?, &found).await?;
+    if context.out.is_json() {
+        lanes
+            .iter()
+            .try_for_each(|lane| context.out.object(&object(&found.name, lane)))?;
+        return Ok(Exit::Ok);
+    }
+    let (busy, empty): (Vec<_>, Vec<_>) = lanes.into_iter().partition(Lane::is_used);
+    context.out.table(
+        &busy,
+        &["lane", "taken in", "published", "behind", "cursor", "left clean"],
+        |lane| {
+            let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), count);
+            vec![
+                lane.id.slot.to_string(),
+                count(lane.position.hw),
+                number(lane.published),
+                number(lane.behind()),
+                lane.position.cursor.to_string(),
+                if lane.position.clean { "yes" } else { "no" }.to_owned(),
+            ]
+        },
+    )?;
+    if !empty.is_empty() {
+        context
+            .out
+            .say(format!("{} without events", counted(empty.len() as u64, "lane")));
+    }
+    Ok(Exit::Ok)
+}
+
+fn object(consumer: &str, lane: &Lane) -> serde_json::Value {
+    json!({
+        "consumer": consumer, "lineage": lane.id.lineage.0.to_string(), "lane": lane.id.slot,
+        "hw": lane.position.hw, "published": lane.published, "behind": lane.behind(),
+        "cursor": lane.position.cursor.to_string(), "clean": lane.position.clean,
+    })
+}

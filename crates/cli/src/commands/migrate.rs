@@ -1,0 +1,52 @@
+//! `migrate`: add or upgrade Tidegate's tables, or print what would be run.
+
+use serde_json::json;
+use tidegate::stores::sqlite::{SCHEMA_VERSION, schema_sql};
+
+use super::{Context, Ended};
+use crate::exit::Exit;
+use crate::places::{Access, Places};
+use crate::settings;
+
+/// How.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Examples:\n  tidegate migrate --db sqlite:shop.db\n  tidegate migrate --print > tidegate.sql"
+)]
+pub struct Args {
+    /// Print the SQL for an empty database and change nothing
+    #[arg(long)]
+    pub print: bool,
+}
+
+/// Brings every declared store to this build's schema.
+pub(super) fn run(context: &Context, args: &Args) -> Ended {
+    if args.print {
+        return print(context);
+    }
+    let config = settings::load(&context.global)?.config;
+    let places = Places::open(&config, Access::Serve)?;
+    for (store, database) in places.each() {
+        let path = database.path();
+        if context.out.is_json() {
+            let object = json!({ "store": store, "path": path, "schema": SCHEMA_VERSION });
+            context.out.object(&object)?;
+        } else {
+            context
+                .out
+                .line(format!("{store}: {} has schema {SCHEMA_VERSION}", path.display()))?;
+        }
+    }
+    Ok(Exit::Ok)
+}
+
+fn print(context: &Context) -> Ended {
+    if context.out.is_json() {
+        context
+            .out
+            .object(&json!({ "schema": SCHEMA_VERSION, "sql": schema_sql() }))?;
+    } else {
+        context.out.text(&schema_sql())?;
+    }
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,115 @@
+//! From declarations to workers, not yet started.
+
+use std::sync::Arc;
+
+use tidegate::inbox::{self, Start};
+use tidegate::outbox::relay;
+use tidegate::stores::sqlite::SqliteStream;
+use tidegate::stores::sqlite::inbox::{InboxOptions, SqliteInbox};
+use tidegate::{Consumer, Relay, Worker};
+
+use crate::config::{self, Config, Policy};
+use crate::error::Failure;
+use crate::places::Places;
+
+/// One relay for each outbox, one consumer for each consumer.
+pub(super) async fn build(config: &Config, places: &Places) -> Result<Vec<Worker>, Failure> {
+    let mut workers = Vec::new();
+    for (name, declared) in &config.stream {
+        SqliteStream::open(places.database(&declared.store)?, name).await?;
+    }
+    for (name, declared) in &config.outbox {
+        workers.push(relay(config, places, name, declared).await?);
+    }
+    for (name, declared) in &config.consumer {
+        workers.push(consumer(config, places, name, declared).await?);
+    }
+    Ok(workers)
+}
+
+/// For people: `outbox lanes` shows it.
+fn label() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}:{}", host.trim(), std::process::id())
+}
+
+async fn stream(config: &Config, places: &Places, name: &str) -> Result<Arc<SqliteStream>, Failure> {
+    let declared = config
+        .stream
+        .get(name)
+        .ok_or_else(|| Failure::not_found(format!("no stream {name}")))?;
+    Ok(Arc::new(
+        SqliteStream::open(places.database(&declared.store)?, name).await?,
+    ))
+}
+
+async fn relay(
+    config: &Config,
+    places: &Places,
+    name: &str,
+    declared: &config::Outbox,
+) -> Result<Worker, Failure> {
+    let outbox = places.make_outbox(name, declared).await?.it;
+    let mut options = relay::Options::default();
+    options.hold.ttl = declared.ttl;
+    options.hold.label = label();
+    let sink = stream(config, places, &declared.stream).await?;
+    Ok(Relay::new(name, outbox, sink).options(options).build()?)
+}
+
+async fn consumer(
+    config: &Config,
+    places: &Places,
+    name: &str,
+    declared: &config::Consumer,
+) -> Result<Worker, Failure> {
+    let database = places.database(&declared.store)?.clone();
+    let inbox = SqliteInbox::open(database, name, inbox_options(declared)).await?;
+    let applier = Arc::new(inbox.applier(projection(declared)?));
+    let stream = stream(config, places, &declared.stream).await?;
+    let consumer = Consumer::new(name, stream, Arc::new(inbox), applier, start(declared.start)?);
+    let consumer = consumer.options(|options| {
+        options.hold.ttl = declared.ttl;
+        options.hold.label = label();
+        options.batch_max = declared.batch_max;
+        options.breaker_keys = declared.breaker as usize;
+        options.backoff_max = declared.backoff_max;
+    });
+    Ok(consumer.build()?)
+}
+
+fn start(declared: config::Start) -> Result<Start, Failure> {
+    match declared {
+        config::Start::Earliest => Ok(Start::Earliest),
+        config::Start::Now => Ok(Start::Now),
+        config::Start::At(_) => Err(Failure::input(
+            "start = at:TIME is not built into this binary yet",
+        )),
+    }
+}
+
+fn inbox_options(declared: &config::Consumer) -> InboxOptions {
+    InboxOptions {
+        rules: inbox::Options {
+            policy: match declared.policy {
+                Policy::Park => inbox::Policy::Park,
+                Policy::Skip => inbox::Policy::Skip,
+                Policy::Halt => inbox::Policy::Halt,
+            },
+            attempts_max: declared.attempts_max,
+            key_events_max: declared.parked_key_max.into(),
+            parked_events_max: declared.parked_max.into(),
+            ..inbox::Options::default()
+        },
+        ..InboxOptions::default()
+    }
+}
+
+fn projection(
+    _: &config::Consumer,
+) -> Result<
+    impl for<'t> inbox::handler::Handler<tidegate::stores::sqlite::inbox::SqliteTx<'t>> + Send + Sync + 'static,
+    Failure,
+> {
+    Ok(tidegate::stores::sqlite::inbox::each(|_, _| Ok(())))
+}

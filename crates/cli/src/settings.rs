@@ -1,0 +1,27 @@
+//! From flags to a valid configuration.
+
+use tidegate::{Code, Error};
+
+use crate::args::Global;
+use crate::config::{self, Loaded, Sources};
+use crate::error::Failure;
+
+/// Reads and checks the configuration that the flags name.
+pub(crate) fn load(global: &Global) -> Result<Loaded, Failure> {
+    Ok(config::load(&sources(global)?)?)
+}
+
+/// The layers as the flags name them; `--db URL` is `--set store.main.url=URL` on the embedded declaration.
+pub(crate) fn sources(global: &Global) -> Result<Sources, Failure> {
+    let mut set = global.set.clone();
+    set.extend(global.db.as_ref().map(|url| format!("store.main.url={url}")));
+    Sources::read(global.config.as_deref(), set).map_err(|e| unreadable(global, e).into())
+}
+
+fn unreadable(global: &Global, source: std::io::Error) -> Error {
+    let path = global
+        .config
+        .as_deref()
+        .unwrap_or_else(|| std::path::Path::new("-"));
+    Error::new(Code::ConfigInvalid, format!("{} cannot be read", path.display())).with_source(source)
+}

@@ -1,0 +1,226 @@
+//! The inbox in the database file that holds the effects.
+//!
+//! # What an apply costs
+//! Begin, lock, advance, commit, and the handler's own statements; one more when a lane has parked keys. Lists travel
+//! as one JSON parameter, so the number does not depend on lanes or events.
+//!
+//! # What to know
+//! The whole apply transaction runs on the writer's thread, handler included: a handler that waits for something
+//! outside holds back every other writer of the file.
+
+mod dead_letter;
+pub mod handler;
+mod ownership;
+mod row;
+mod tx;
+
+use std::fmt;
+use std::sync::Arc;
+
+use tidegate_core::inbox::apply::{apply, retry};
+use tidegate_core::inbox::block::block_on;
+use tidegate_core::inbox::handler::Handler;
+use tidegate_core::inbox::transaction::{Commit, InboxDb};
+use tidegate_core::inbox::{Applied, Batch, Options, Position, Retried, Retry};
+use tidegate_core::lane::{Held, Hold, LaneId};
+use tidegate_core::lease::{Nonce, Token};
+use tidegate_core::store::{Applier, BoxFuture, Doorbell, InboxStore};
+use tidegate_core::stream::EntryId;
+use tidegate_core::{Code, Error, Result, limits};
+
+use super::writer::Writer;
+use super::{Database, Sql};
+
+pub use handler::{HandlerError, batch, each};
+pub use tx::SqliteTx;
+
+/// Replaces what must not be seen in messages.
+pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
+
+/// How a [`SqliteInbox`] behaves.
+#[derive(Clone)]
+pub struct InboxOptions {
+    /// What failures do.
+    pub rules: Options,
+    /// Applied to every message before it is stored. Default: a message is replaced as a whole.
+    pub redact: Redact,
+}
+
+impl Default for InboxOptions {
+    fn default() -> Self {
+        Self {
+            rules: Options::default(),
+            redact: Arc::new(|_| "[redacted]".into()),
+        }
+    }
+}
+
+impl fmt::Debug for InboxOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InboxOptions")
+            .field("rules", &self.rules)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The inbox of one consumer; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct SqliteInbox {
+    database: Database,
+    consumer: i64,
+    options: InboxOptions,
+}
+
+impl SqliteInbox {
+    /// Opens the inbox of the consumer called `name`, and makes it when it is new.
+    ///
+    /// # Errors
+    /// [`Code::OptionsInvalid`] for a name that is empty or longer than 63 bytes.
+    pub async fn open(database: Database, name: &str, options: InboxOptions) -> Result<Self> {
+        check_name(name)?;
+        let name = name.to_owned();
+        let consumer = database.write(move |sql| consumer_id(sql, &name)).await?;
+        Ok(Self {
+            database,
+            consumer,
+            options,
+        })
+    }
+
+    /// Runs `handler` in the apply transaction.
+    pub fn applier<H>(&self, handler: H) -> SqliteApplier<H>
+    where
+        H: for<'t> Handler<SqliteTx<'t>> + Send + Sync + 'static,
+    {
+        SqliteApplier {
+            inbox: self.clone(),
+            handler: Arc::new(handler),
+        }
+    }
+
+    /// The database it lives in.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+fn check_name(name: &str) -> Result<()> {
+    let bytes = name.len();
+    if bytes == 0 || bytes > limits::NAME_BYTES_MAX {
+        let max = limits::NAME_BYTES_MAX;
+        return Err(Error::new(
+            Code::OptionsInvalid,
+            format!("consumer name is {bytes} bytes; it needs 1 to {max}"),
+        ));
+    }
+    Ok(())
+}
+
+fn consumer_id(sql: &Sql<'_>, name: &str) -> Result<i64> {
+    let at = "opening a consumer";
+    sql.execute(
+        at,
+        "insert or ignore into tidegate_consumer (name) values (?1)",
+        [name],
+    )?;
+    sql.one(
+        at,
+        "select id from tidegate_consumer where name = ?1",
+        [name],
+        |row| row.get(0),
+    )
+}
+
+impl Doorbell for SqliteInbox {
+    fn rung(&self) -> BoxFuture<'_, ()> {
+        self.database.rung()
+    }
+}
+
+impl InboxStore for SqliteInbox {
+    fn register(&self, lanes: Vec<(LaneId, Position)>) -> BoxFuture<'_, Result<()>> {
+        let consumer = self.consumer;
+        self.database
+            .write(move |sql| ownership::register(sql, consumer, &lanes))
+    }
+
+    fn hold(&self, hold: Hold) -> BoxFuture<'_, Result<Held<Position>>> {
+        let (consumer, clock) = (self.consumer, self.database.clock());
+        self.database
+            .write(move |sql| ownership::hold(sql, consumer, &hold, clock.as_ref()))
+    }
+
+    fn move_cursors(
+        &self,
+        member: Nonce,
+        cursors: Vec<(LaneId, Token, EntryId)>,
+    ) -> BoxFuture<'_, Result<u64>> {
+        let consumer = self.consumer;
+        self.database
+            .write(move |sql| ownership::move_cursors(sql, consumer, member, &cursors))
+    }
+
+    fn positions(&self) -> BoxFuture<'_, Result<Vec<(LaneId, Position)>>> {
+        let consumer = self.consumer;
+        self.database.read(move |sql| ownership::positions(sql, consumer))
+    }
+}
+
+/// A [`SqliteInbox`] with a handler.
+#[derive(Debug)]
+pub struct SqliteApplier<H> {
+    inbox: SqliteInbox,
+    handler: Arc<H>,
+}
+
+impl<H> Applier for SqliteApplier<H>
+where
+    H: for<'t> Handler<SqliteTx<'t>> + Send + Sync + 'static,
+{
+    fn apply(&self, batch: Batch) -> BoxFuture<'_, Result<Applied>> {
+        let (handler, consumer, options) = self.parts();
+        self.inbox.database.call(move |writer| {
+            let db = OnWriter { writer, consumer };
+            block_on(apply(&db, &*handler, &options.rules, &*options.redact, &batch))
+        })
+    }
+
+    fn retry(&self, request: Retry) -> BoxFuture<'_, Result<Retried>> {
+        let (handler, consumer, options) = self.parts();
+        self.inbox.database.call(move |writer| {
+            let db = OnWriter { writer, consumer };
+            block_on(retry(&db, &*handler, &options.rules, &*options.redact, &request))
+        })
+    }
+}
+
+impl<H> SqliteApplier<H> {
+    fn parts(&self) -> (Arc<H>, i64, InboxOptions) {
+        (
+            Arc::clone(&self.handler),
+            self.inbox.consumer,
+            self.inbox.options.clone(),
+        )
+    }
+}
+
+/// The database as seen from the writer's thread, where every future is ready at once.
+struct OnWriter<'w> {
+    writer: &'w Writer,
+    consumer: i64,
+}
+
+impl InboxDb for OnWriter<'_> {
+    type Tx<'a>
+        = SqliteTx<'a>
+    where
+        Self: 'a;
+
+    async fn begin(&self) -> Result<SqliteTx<'_>> {
+        SqliteTx::begin(self.writer, self.consumer)
+    }
+
+    async fn commit<'a>(&'a self, tx: SqliteTx<'a>) -> Commit {
+        tx.commit()
+    }
+}
