@@ -83,8 +83,8 @@ pub enum Start {
         /// Of earlier terms.
         failures: u32,
     },
-    /// With a run.
-    AtOnce,
+    /// With a run, at once; when it has ended, however it went, the machine has stopped.
+    Once,
 }
 
 /// Tells a step from every other of its term.
@@ -209,8 +209,8 @@ pub struct Machine {
     owed: Option<Ticks>,
     run: Option<Run>,
     steps: u64,
-    ended: u64,
     failures: u32,
+    once: bool,
     stopping: bool,
 }
 
@@ -229,11 +229,11 @@ impl Machine {
             owed: None,
             run: None,
             steps: 0,
-            ended: 0,
             failures: match start {
                 Start::Spread { failures } => failures,
-                Start::AtOnce => 0,
+                Start::Once => 0,
             },
+            once: start == Start::Once,
             stopping: false,
         })
     }
@@ -259,22 +259,12 @@ impl Machine {
         self.failures
     }
 
-    /// Runs that ended.
-    pub fn ended(&self) -> u64 {
-        self.ended
-    }
-
     /// The step that runs.
     pub fn stepping(&self) -> Option<StepId> {
         match self.state {
             State::Stepping { step, .. } => Some(step),
             _ => None,
         }
-    }
-
-    /// A run has begun and not ended.
-    pub fn running(&self) -> bool {
-        self.run.is_some()
     }
 
     /// Takes one input at `now`; returns what to do. Time must not go back.
@@ -297,7 +287,7 @@ impl Machine {
     fn begin_term(&mut self, now: Ticks) {
         let State::New(start) = self.state else { return };
         let pause = match start {
-            Start::AtOnce => Duration::ZERO,
+            Start::Once => Duration::ZERO,
             Start::Spread { failures: 0 } => self.draw.below(self.options.spread()),
             Start::Spread { failures } => self.draw.jitter(self.options.pause(failures)),
         };
@@ -367,7 +357,7 @@ impl Machine {
 
     fn end(&mut self, now: Ticks, how: How, effects: &mut Vec<Effect>) {
         if let Some(Run { began, done }) = self.run.take() {
-            self.ended += 1;
+            self.stopping |= self.once;
             let took = now.since(began);
             effects.push(Effect::Note(Note::Ended { how, done, took }));
         }

@@ -31,8 +31,14 @@ fn machine(start: Start) -> Machine {
     Machine::new(options, Nonce(7), start).unwrap()
 }
 
+/// One whose first run is due at zero.
 fn at_once() -> Machine {
-    machine(Start::AtOnce)
+    let mut probe = machine(Start::Spread { failures: 0 });
+    tick(&mut probe, 0.0);
+    let pause = probe.wake_at().unwrap().since(at(0.0));
+    let mut machine = machine(Start::Spread { failures: 0 });
+    machine.step(at(0.0).before(pause), Input::Tick);
+    machine
 }
 
 fn tick(machine: &mut Machine, seconds: f64) -> Vec<Effect> {
@@ -171,7 +177,7 @@ fn a_run_goes_step_by_step_and_one_step_is_out_at_a_time() {
     assert!(step(&tick(&mut machine, 1.0)).is_none());
     let second = step(&machine.step(at(1.0), Input::Stepped(first, Outcome::Done(MORE)))).unwrap();
     assert_ne!(first, second);
-    assert!(machine.running());
+    assert_eq!(machine.stepping(), Some(second));
     let end = machine.step(at(1.0), Input::Stepped(second, Outcome::Done(LAST)));
     assert_eq!(ended(&end), Some((How::Done, 2)));
 }
@@ -268,6 +274,23 @@ fn a_step_past_its_limit_is_cut_and_its_late_reply_is_no_news() {
     assert_eq!(effects[0], Effect::Cut(late));
     assert_eq!(ended(&effects), Some((How::Cut, 0)));
     assert_eq!(machine.failures(), 1);
+}
+
+#[test]
+fn a_single_run_begins_at_once_and_is_the_last_however_it_went() {
+    for outcome in [Outcome::Done(LAST), Outcome::Failed] {
+        let mut machine = machine(Start::Once);
+        assert!(step(&tick(&mut machine, 0.0)).is_some());
+        let late = answer(&mut machine, 1.0, Outcome::Done(MORE));
+        assert!(step(&late).is_some());
+        // The next run would be due by now.
+        for second in [9.0, 17.0, 25.0, 33.0, 41.0, 49.0, 57.0, 61.0] {
+            answer(&mut machine, second, Outcome::Done(MORE));
+        }
+        let end = answer(&mut machine, 62.0, outcome);
+        assert_eq!(end.last(), Some(&Effect::Stopped { hand_over: false }));
+        assert!(tick(&mut machine, 1000.0).is_empty());
+    }
 }
 
 #[test]
