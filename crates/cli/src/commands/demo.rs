@@ -13,12 +13,18 @@ pub(super) fn run(context: &Context, args: &demo::Args) -> Ended {
     } else {
         context.out.line(report.to_string())?;
     }
-    Ok(if report.promises_kept { Exit::Ok } else { Exit::Broken })
+    Ok(if report.promises_kept {
+        Exit::Ok
+    } else {
+        Exit::Broken
+    })
 }
 
 /// A worker process of the demo.
 pub(super) fn run_worker(args: &worker::Args) -> Ended {
     let status = worker::run(args)?;
-    let known = Exit::ALL.into_iter().find(|exit| i32::from(exit.status()) == status);
+    let known = Exit::ALL
+        .into_iter()
+        .find(|exit| i32::from(exit.status()) == status);
     known.ok_or_else(|| Failure::input(format!("a worker ended with {status}")))
 }
