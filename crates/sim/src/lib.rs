@@ -1,3 +1,3 @@
 //! The proof of the whole: a seeded, single-threaded, faulty world that drives the machines that ship.
 
-pub mod pipeline;
+pub mod lease;
