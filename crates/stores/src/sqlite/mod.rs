@@ -11,16 +11,21 @@
 
 mod bell;
 mod catalog;
+pub mod checkpoint;
 mod clock;
 mod columns;
 mod db;
+pub mod dead_letter_table;
+pub mod dedupe;
 mod error;
 pub mod inbox;
 pub mod lease;
 pub mod outbox;
+pub mod projection;
 mod schema;
 mod sql;
 pub mod stream;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod values;

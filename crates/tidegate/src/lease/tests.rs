@@ -397,7 +397,7 @@ async fn l10_work_goes_on_until_trust_ends_and_is_then_cancelled() {
 async fn a_loop_that_panics_renews_nothing_and_drops_its_work() {
     let shop = Shop::new();
     let here = leases(&shop);
-    let run = here.with("job", async |guard: Guard| {
+    let run = here.with("job", async |_guard: Guard| {
         shop.bell_panics.store(true, Ordering::SeqCst);
         ring(&shop).await;
         std::future::pending::<()>().await;
