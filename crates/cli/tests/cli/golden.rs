@@ -103,11 +103,8 @@ fn help(words: &[String]) -> String {
     let args: Vec<_> = words.iter().map(String::as_str).chain(["--help"]).collect();
     let said = world.run(&args).ok();
     assert_eq!(said.err, "");
-    let page: String = said
-        .out
-        .lines()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect();
+    let lines: Vec<_> = said.out.lines().map(str::trim_end).collect();
+    let page = lines.join("\n") + "\n";
     match page.split_once("\nEverywhere:\n") {
         Some((before, after)) => format!(
             "{before}{}",
