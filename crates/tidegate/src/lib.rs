@@ -8,13 +8,16 @@ pub mod consumer;
 pub mod crash;
 pub mod drain;
 pub mod lease;
+mod metric;
 pub mod publish;
 pub mod relay;
+pub mod sweep;
 pub mod worker;
 
 pub use consumer::Consumer;
 pub use drain::Drain;
 pub use relay::Relay;
+pub use sweep::Sweeper;
 pub use tidegate_core::{Code, Draft, Effect, Error, Event, Kind, Result, Retry, Timestamp, Uuid};
 pub use tidegate_core::{dead_letter, inbox, lane, lease as leases, limits, outbox, store, stream};
 pub use tidegate_stores as stores;

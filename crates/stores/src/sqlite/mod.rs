@@ -22,6 +22,7 @@ pub mod projection;
 mod schema;
 mod sql;
 pub mod stream;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod values;
