@@ -12,7 +12,7 @@ const INTRODUCTION: &str = "\
 # Commands
 
 Made by `crates/cli/tests/cli/golden.rs` from the binary's own words; the test compares the two, and `BLESS=1 cargo test \
--p tidegate-cli` writes the page anew. In transcripts, what differs from run to run is replaced: `<id>`, `<time>`, `<port>`.
+-p tidegate-cli` writes the page anew. In transcripts, what differs from run to run is replaced: `<id>`, `<time>`, `<token>`, `<port>`.
 
 Data goes to standard output, words for people to standard error. With `--json` a command prints one object, or one a \
 line, and an error is an object `{\"error\":{\"code\",\"title\",\"message\",\"causes\",\"effect\",\"exit\"}}` on standard error. A reader that \
@@ -155,7 +155,7 @@ fn transcript(seen: &Seen) -> String {
 
 /// What differs from run to run.
 fn replaced(text: &str) -> String {
-    const PATTERNS: [(&str, &str); 5] = [
+    const PATTERNS: [(&str, &str); 6] = [
         (
             "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
             "<id>",
@@ -163,6 +163,7 @@ fn replaced(text: &str) -> String {
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "<time>"),
         (r"\b\d+(\.\d)?m?s +", "<time>  "),
         (r"\b\d+(\.\d)?m?s\b", "<time>"),
+        (r"\b\d{16}\b", "<token>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
     ];
     PATTERNS.iter().fold(text.to_owned(), |text, (pattern, word)| {
