@@ -126,6 +126,9 @@ fn publish(world: &World) {
     wait_for("two entries", || {
         (world.run(&["tail"]).out.lines().count() == 2).then_some(())
     });
+    wait_for("the sweep", || {
+        world.run(&["lease", "ls"]).out.contains("sweep/main").then_some(())
+    });
     daemon.stop();
 }
 
