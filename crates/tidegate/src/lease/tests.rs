@@ -149,7 +149,7 @@ async fn a_scoped_run_returns_the_value_and_has_released() {
 async fn a_scoped_run_that_loses_its_lease_fails_and_drops_its_value() {
     let shop = Shop::new();
     let here = leases(&shop);
-    let broken = here.with("job", async |_guard: Guard| {
+    let broken = here.with("job", async |guard: Guard| {
         shop.break_lease(scope("job")).await.unwrap();
         guard.cancelled().await;
         "done"
@@ -431,7 +431,7 @@ async fn l5_a_refused_guard_raises_its_token_and_opens() {
     let ahead = Token(1 << 50);
     shop.open_fence(scope("job"), ahead, Nonce(9)).await.unwrap();
     leases(&shop)
-        .with("job", async |_guard: Guard| {
+        .with("job", async |guard: Guard| {
             let token = guard.open_fence(&*shop).await.unwrap();
             assert!(token > ahead && guard.token() == token);
             assert!(shop.store.check_fence(&scope("job"), token, guard.nonce()));
@@ -450,7 +450,7 @@ async fn l5_a_refused_guard_whose_lease_is_gone_is_lost() {
         .await
         .unwrap();
     let here = leases(&shop);
-    let run = here.with("job", async |_guard: Guard| {
+    let run = here.with("job", async |guard: Guard| {
         shop.break_lease(scope("job")).await.unwrap();
         guard.open_fence(&*shop).await.unwrap_err().code()
     });
