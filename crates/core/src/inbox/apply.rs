@@ -111,8 +111,7 @@ where
         let mut tx = self.db.begin().await?;
         let route = self.route(&mut tx).await?;
         let (index, failure) = match handler::run(self.handler, &mut tx, &route.deliver).await {
-            Verdict::Applied if tx.is_open() => return self.commit(tx, route).await,
-            Verdict::Applied => (None, ended_early()),
+            Verdict::Applied => return self.commit(tx, route).await,
             Verdict::Failed { index, failure } => (index, failure),
             Verdict::Infrastructure(error) => {
                 drop(tx);
@@ -333,14 +332,6 @@ pub(super) fn at_commit(error: &Error) -> Option<Failure> {
         fingerprint: format!("commit {}", error.context()),
         message: error.to_string(),
     })
-}
-
-pub(super) fn ended_early() -> Failure {
-    Failure {
-        class: Class::Handler,
-        fingerprint: "transaction ended".into(),
-        message: "the handler ended the transaction it was given".into(),
-    }
 }
 
 pub(super) fn redacted(failure: Failure, redactor: &Redactor) -> Failure {

@@ -6,7 +6,7 @@
 
 use crate::dead_letter::redact::Redactor;
 use crate::error::{Code, Error, Result};
-use crate::inbox::apply::{at_commit, crashed, done, ended_early, forget_attempt, redacted};
+use crate::inbox::apply::{at_commit, crashed, done, forget_attempt, redacted};
 use crate::inbox::handler::{self, Handler};
 use crate::inbox::sift::due;
 use crate::inbox::transaction::{Advance, FailedAgain, InboxDb, InboxTx, ParkedState, Scheduled, Tally};
@@ -168,11 +168,7 @@ where
         let (lane, name) = (key.scheduled.lane, &key.scheduled.key);
         let events = tx.queue_head(lane, name, key.size).await?;
         match handler::run(self.handler, &mut tx, &events).await {
-            Verdict::Applied if tx.is_open() => self.commit(tx, key, position, &events).await,
-            Verdict::Applied => {
-                drop(tx);
-                self.failed(key, head, events.len(), None, ended_early()).await
-            }
+            Verdict::Applied => self.commit(tx, key, position, &events).await,
             Verdict::Failed { index, failure } => {
                 drop(tx);
                 self.failed(key, head, events.len(), index, failure).await

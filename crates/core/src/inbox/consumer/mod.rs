@@ -321,7 +321,10 @@ impl Machine {
             (owns && self.applying.is_none(), self.retry_at),
             (owns && self.moving.is_none(), self.move_at),
         ];
-        let work = work.into_iter().filter_map(|(waits, at)| waits.then_some(at)).min();
+        let work = work
+            .into_iter()
+            .filter_map(|(waits, at)| waits.then_some(at))
+            .min();
         let work = work.filter(|_| !self.stopping).map(|at| at.max(self.pause_until));
         self.own.wake_at().into_iter().chain(work).min()
     }
