@@ -54,14 +54,7 @@ impl World {
         .unwrap();
         let lanes = (0..LANES).map(|slot| (lane(slot), Position::EARLIEST)).collect();
         block_on(inbox.register(lanes)).unwrap();
-        let hold = Hold {
-            member: ME,
-            label: "test".into(),
-            ttl: TTL * 1000,
-            release: vec![],
-            leave: false,
-        };
-        let token = block_on(inbox.hold(hold)).unwrap().owned[0].token;
+        let token = block_on(inbox.hold(hold())).unwrap().owned[0].token;
         Self {
             database,
             inbox,
@@ -126,6 +119,16 @@ impl World {
                 .read(move |sql| sql.query("test", query, [], |row| Ok((row.get(0)?, row.get(1)?)))),
         )
         .unwrap()
+    }
+}
+
+fn hold() -> Hold {
+    Hold {
+        member: ME,
+        label: "test".into(),
+        ttl: TTL * 1000,
+        release: vec![],
+        leave: false,
     }
 }
 
@@ -508,6 +511,41 @@ fn h024_the_table_sink_holds_redacted_copies() {
         "{rows:?}"
     );
     assert!(block_on(TableSink::open(world.database.clone(), "a\"b")).is_err());
+}
+
+/// The seed's fault "two consumers in one database starve each other".
+#[test]
+fn h008_two_consumers_of_one_database_do_not_meet() {
+    let mut world = World::new("create table log (line text);");
+    for key in ["a", "bad", "b"] {
+        world.publish(draft(key, 1));
+    }
+    let log = |name: &'static str, bad: bool| {
+        each(move |db, event| {
+            db.execute("insert into log values (?1)", [format!("{name}{}", event.n)])?;
+            match event.event.key.as_deref() {
+                Some("bad") if bad => Err(HandlerError::poison("bad", "no")),
+                _ => Ok(()),
+            }
+        })
+    };
+    assert_eq!(world.apply(log("x", true)).counts.parked, 1);
+    let second = block_on(SqliteInbox::open(
+        world.database.clone(),
+        "second",
+        InboxOptions::default(),
+    ));
+    world.inbox = second.unwrap();
+    block_on(world.inbox.register(vec![(lane(0), Position::EARLIEST)])).unwrap();
+    world.token = block_on(world.inbox.hold(hold())).unwrap().owned[0].token;
+    assert_eq!(world.apply(log("y", false)).counts.applied, 3);
+    let lines: Vec<String> = world
+        .rows("select line, null from log order by rowid")
+        .into_iter()
+        .map(|row| row.0)
+        .collect();
+    assert_eq!(lines, ["x1", "x3", "y1", "y2", "y3"]);
+    assert!(world.parked().is_empty(), "those of the first are its own");
 }
 
 /// Defaults of the options are the documented ones.

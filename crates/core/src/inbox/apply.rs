@@ -21,6 +21,24 @@ use crate::lease::Token;
 
 pub use crate::inbox::retry::retry;
 
+/// Makes a message fit to be stored. Stores use a [`Redactor`]; a simulator may use a function.
+pub trait Redact {
+    /// The message without what must not be seen.
+    fn text(&self, message: &str) -> String;
+}
+
+impl Redact for Redactor {
+    fn text(&self, message: &str) -> String {
+        self.redact_text(message)
+    }
+}
+
+impl<F: Fn(&str) -> String> Redact for F {
+    fn text(&self, message: &str) -> String {
+        self(message)
+    }
+}
+
 /// Takes in a batch: the protocol of [`crate::inbox`] over one database and one handler.
 ///
 /// Giving the same batch again after an unknown outcome is safe: what was committed is dropped as a duplicate.
@@ -31,7 +49,7 @@ pub async fn apply<'db, D, H>(
     db: &'db D,
     handler: &H,
     options: &Options,
-    redactor: &Redactor,
+    redact: &dyn Redact,
     batch: &Batch,
 ) -> Result<Applied>
 where
@@ -42,7 +60,7 @@ where
         db,
         handler,
         options,
-        redactor,
+        redact,
         batch,
         lanes: batch.lanes.iter().map(|_| Lane::default()).collect(),
         blame: None,
@@ -69,7 +87,7 @@ struct Run<'r, 'db, D, H: ?Sized> {
     db: &'db D,
     handler: &'r H,
     options: &'r Options,
-    redactor: &'r Redactor,
+    redact: &'r dyn Redact,
     batch: &'r Batch,
     lanes: Vec<Lane>,
     blame: Option<Blame>,
@@ -236,7 +254,7 @@ where
         self.blame = culprit.map(|event| Blame {
             lane: event.lane,
             n: event.n,
-            failure: redacted(failure, self.redactor),
+            failure: redacted(failure, self.redact),
             dead: false,
         });
     }
@@ -334,9 +352,9 @@ pub(super) fn at_commit(error: &Error) -> Option<Failure> {
     })
 }
 
-pub(super) fn redacted(failure: Failure, redactor: &Redactor) -> Failure {
+pub(super) fn redacted(failure: Failure, redact: &dyn Redact) -> Failure {
     Failure {
-        message: redactor.redact_text(&failure.message),
+        message: redact.text(&failure.message),
         ..failure
     }
 }

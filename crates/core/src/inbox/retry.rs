@@ -4,9 +4,8 @@
 //! from the queue is the one that un-parks. Before a head is handed to the handler that fact is committed, so that an
 //! event that ends the process is found out here too.
 
-use crate::dead_letter::redact::Redactor;
 use crate::error::{Code, Error, Result};
-use crate::inbox::apply::{at_commit, crashed, done, forget_attempt, redacted};
+use crate::inbox::apply::{Redact, at_commit, crashed, done, forget_attempt, redacted};
 use crate::inbox::handler::{self, Handler};
 use crate::inbox::sift::due;
 use crate::inbox::transaction::{Advance, FailedAgain, InboxDb, InboxTx, ParkedState, Scheduled, Tally};
@@ -29,7 +28,7 @@ pub async fn retry<'db, D, H>(
     db: &'db D,
     handler: &H,
     options: &Options,
-    redactor: &Redactor,
+    redact: &dyn Redact,
     request: &Retry,
 ) -> Result<Retried>
 where
@@ -40,7 +39,7 @@ where
         db,
         handler,
         options,
-        redactor,
+        redact,
         request,
         retried: Retried::default(),
     };
@@ -62,7 +61,7 @@ struct Run<'r, 'db, D, H: ?Sized> {
     db: &'db D,
     handler: &'r H,
     options: &'r Options,
-    redactor: &'r Redactor,
+    redact: &'r dyn Redact,
     request: &'r Retry,
     retried: Retried,
 }
@@ -238,7 +237,7 @@ where
             ParkedState::Retrying
         };
         key.attempts = retries;
-        let failed = self.verdict(key, redacted(failure, self.redactor), state);
+        let failed = self.verdict(key, redacted(failure, self.redact), state);
         self.record(key, head, failed).await
     }
 

@@ -170,9 +170,7 @@ impl Stores {
             let event = planned.event.clone();
             (Planned { n, event }, chain)
         };
-        Reply::Done(Refill::Events(
-            (from..).zip(&events[1..]).map(next).collect(),
-        ))
+        Reply::Done(Refill::Events((from..).zip(&events[1..]).map(next).collect()))
     }
 
     // ---- stream ----
@@ -331,7 +329,10 @@ impl Stores {
     fn committed(&mut self, writer: &Writer) -> Checked {
         let (commits, met) = {
             let mut inside = self.inside.borrow_mut();
-            (std::mem::take(&mut inside.commits), std::mem::take(&mut inside.met))
+            (
+                std::mem::take(&mut inside.commits),
+                std::mem::take(&mut inside.met),
+            )
         };
         met.into_iter().for_each(|point| self.coverage.hit(point));
         for (before, after) in &commits {
@@ -406,7 +407,10 @@ impl Stores {
         if before.holds.is_empty() {
             return Ok(());
         }
-        let trimmed = ready(self.stream.trim(tidegate_core::Timestamp::from_micros(i64::MAX), 50));
+        let trimmed = ready(
+            self.stream
+                .trim(tidegate_core::Timestamp::from_micros(i64::MAX), 50),
+        );
         self.coverage
             .hit_if(trimmed.is_ok_and(|n| n > 0), "stream trimmed");
         let inbox = self.db.inbox.contents();

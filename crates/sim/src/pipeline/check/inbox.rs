@@ -120,7 +120,10 @@ impl Truth {
 
     /// Entries were deleted for their age.
     pub(crate) fn trimmed(&mut self, before: &Stream, after: &Stream, inbox: &Contents) -> Checked {
-        let gone = before.entries.iter().filter(|(p, _)| !after.entries.contains_key(p));
+        let gone = before
+            .entries
+            .iter()
+            .filter(|(p, _)| !after.entries.contains_key(p));
         for (_, stored) in gone {
             let (lane, n) = (stored.lane, stored.entry.n);
             self.trimmed.insert((lane.slot, n));

@@ -29,10 +29,7 @@ impl Truth {
             let end = state.stream.registers.get(&row.lane).map_or(0, |r| r.n);
             let stopped = is_lost(state, (row.lane.slot, row.state.hw + 1));
             ensure("Quiet", row.state.hw == end || stopped, || {
-                format!(
-                    "lane {}: applied to {} of {end}",
-                    row.lane.slot, row.state.hw
-                )
+                format!("lane {}: applied to {} of {end}", row.lane.slot, row.state.hw)
             })?;
         }
         let all = state.stream.registers.iter().filter(|(_, r)| r.n > 0);
@@ -90,7 +87,9 @@ impl Truth {
             })?;
             let head = parked.and_then(|p| p.rows.values().next());
             let cause = head.is_some_and(|e| kind_of(e) == Kind::Large);
-            ensure("Quiet", sent || cause, || format!("event {id} is parked for nothing"))?;
+            ensure("Quiet", sent || cause, || {
+                format!("event {id} is parked for nothing")
+            })?;
         }
         Ok(())
     }
@@ -107,10 +106,7 @@ impl Truth {
                     parked.state, parked.failure.class
                 )
             })?;
-            let mine = parked
-                .events
-                .values()
-                .all(|e| KeyRef::of(key.lineage, e) == *key);
+            let mine = parked.events.values().all(|e| KeyRef::of(key.lineage, e) == *key);
             ensure("Quiet", mine, || {
                 "an event waits behind a key that is not its own".into()
             })?;
