@@ -1,5 +1,7 @@
 //! The inbox suite over the memory store.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
+
 use std::time::Duration;
 
 use tidegate_conformance::inbox::memory::Memory;

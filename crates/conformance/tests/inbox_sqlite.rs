@@ -1,5 +1,7 @@
 //! The inbox suite over SQLite.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // A test fails by panicking.
+
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -7,7 +9,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate_conformance::inbox::memory::{Memory, redact, verdict};
+use tidegate_conformance::inbox::memory::{Memory, verdict};
 use tidegate_conformance::inbox::random::Random;
 use tidegate_conformance::inbox::{
     Act, Doomed, LaneView, ParkedView, Plan, Snapshot, World, class_name, doomed_plan,
@@ -18,7 +20,7 @@ use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
 use tidegate_core::inbox::transaction::{Ledger, ParkedState, Tally};
 use tidegate_core::inbox::{Delivered, Options, Position, Verdict};
 use tidegate_core::lease::{Nonce, Token};
-use tidegate_core::store::{Applier, InboxStore};
+use tidegate_core::store::{Applier, DeadLetters, InboxStore};
 use tidegate_core::stream::{Chain, EntryId};
 use tidegate_core::time::micros;
 use tidegate_core::{Ticks, Timestamp, Uuid};
@@ -141,7 +143,7 @@ impl World for Sqlite {
     fn applier(&self, plan: Plan, rules: Options) -> Arc<dyn Applier> {
         let options = InboxOptions {
             rules,
-            redact: Arc::new(redact),
+            ..InboxOptions::default()
         };
         let inbox = block_on(SqliteInbox::open(self.database.clone(), "test", options)).unwrap();
         Arc::new(inbox.applier(Planned(plan)))
@@ -153,6 +155,10 @@ impl World for Sqlite {
 
     fn snapshot(&self) -> Snapshot {
         block_on(self.database.read(|sql| Ok(view(sql.connection())))).unwrap()
+    }
+
+    fn letters(&self) -> Arc<dyn DeadLetters> {
+        Arc::new(self.inbox.clone())
     }
 
     fn doomed(&self, run: &Doomed) -> bool {

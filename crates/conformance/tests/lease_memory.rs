@@ -1,5 +1,7 @@
 //! The lease suite over the memory store.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // Tests.
+
 use std::future::ready;
 use std::sync::Arc;
 

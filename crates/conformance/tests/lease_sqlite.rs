@@ -1,5 +1,7 @@
 //! The lease suite over SQLite, and what only a file and processes can show.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // Tests.
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};

@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The proof of the whole: a seeded, single-threaded, faulty world that drives the machines that ship.
+
+pub mod lease;

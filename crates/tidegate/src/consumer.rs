@@ -8,11 +8,11 @@ use tidegate_core::inbox::consumer::{Effect, Input, Machine, Note, Options};
 use tidegate_core::lease::Nonce;
 use tidegate_core::store::{Applier, Doorbell, InboxStore, StreamStore};
 use tidegate_core::time::Now;
-use tidegate_core::{Error, Result, Ticks, Uuid};
+use tidegate_core::{Error, Reply, Result, Ticks, Uuid};
 use tokio::task::JoinSet;
 
 use crate::crash_point;
-use crate::worker::{self, State, Status, Work, Worker};
+use crate::worker::{self, State, Status, Trouble, Work, Worker};
 
 /// Applies a stream to a database.
 pub struct Consumer {
@@ -70,7 +70,7 @@ impl Consumer {
                 inbox: inbox.clone(),
                 applier: applier.clone(),
                 hold_limit: options.hold.attempt(),
-                trouble: None,
+                trouble: Trouble::default(),
             };
             worker::run(work, control)
         }))
@@ -89,7 +89,7 @@ struct Consuming {
     inbox: Arc<dyn InboxStore>,
     applier: Arc<dyn Applier>,
     hold_limit: Duration,
-    trouble: Option<String>,
+    trouble: Trouble<Input>,
 }
 
 impl Work for Consuming {
@@ -108,6 +108,8 @@ impl Work for Consuming {
     }
 
     fn step(&mut self, now: Now, input: Input, tasks: &mut JoinSet<Input>) -> bool {
+        let kind = std::mem::discriminant(&input);
+        let held = matches!(input, Input::Held(Reply::Done(_)));
         for effect in self.machine.step(now, input) {
             match effect {
                 Effect::Note(note) => self.note(&note),
@@ -115,6 +117,8 @@ impl Work for Consuming {
                 effect => self.perform(effect, tasks),
             }
         }
+        self.trouble
+            .settle(kind, held && self.machine.status().lanes == 0);
         true
     }
 
@@ -142,7 +146,7 @@ impl Work for Consuming {
             behind: status.behind,
             oldest: status.oldest,
             quiet: status.quiet,
-            trouble: self.trouble.clone(),
+            trouble: self.trouble.text(),
         }
     }
 }
@@ -215,7 +219,6 @@ impl Consuming {
         let count = |name: &'static str, by: u64| metrics::counter!(name, &[labels()]).increment(by);
         match note {
             Note::Did(counts) => {
-                self.trouble = None;
                 count("tidegate_consumer_applied_total", counts.applied);
                 count("tidegate_consumer_duplicates_total", counts.duplicates);
                 count("tidegate_consumer_parked_total", counts.parked);
@@ -227,7 +230,6 @@ impl Consuming {
                 }
             }
             Note::Gained(lane, token, position) => {
-                self.trouble = None;
                 count("tidegate_consumer_lanes_gained_total", 1);
                 tracing::debug!(consumer = %self.name, %lane, %token, hw = position.hw, clean = position.clean, "lane gained");
             }
@@ -258,12 +260,12 @@ impl Consuming {
             Note::Breaker(fingerprint, pause) => {
                 count("tidegate_consumer_breaker_total", 1);
                 tracing::error!(consumer = %self.name, %fingerprint, ?pause, "many keys fail for one reason; pausing");
-                self.trouble = Some(format!("breaker: {fingerprint}"));
+                self.trouble.note(format!("breaker: {fingerprint}"));
             }
             Note::Outage(error, pause) => {
                 count("tidegate_consumer_outages_total", 1);
                 tracing::warn!(consumer = %self.name, %error, ?pause, "outage; nothing is blamed");
-                self.trouble = Some(error.clone());
+                self.trouble.note(error.clone());
             }
         }
     }

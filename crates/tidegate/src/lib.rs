@@ -16,6 +16,6 @@ pub use consumer::Consumer;
 pub use drain::Drain;
 pub use relay::Relay;
 pub use tidegate_core::{Code, Draft, Effect, Error, Event, Kind, Result, Retry, Timestamp, Uuid};
-pub use tidegate_core::{inbox, lane, lease as leases, limits, outbox, store, stream};
+pub use tidegate_core::{dead_letter, inbox, lane, lease as leases, limits, outbox, store, stream};
 pub use tidegate_stores as stores;
 pub use worker::{Drained, State, Status, Worker};

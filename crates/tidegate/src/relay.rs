@@ -7,11 +7,11 @@ use tidegate_core::lease::Nonce;
 use tidegate_core::outbox::relay::{Effect, Input, Machine, Note, Options};
 use tidegate_core::store::{Doorbell, OutboxStore, Sink};
 use tidegate_core::time::Now;
-use tidegate_core::{Ticks, Uuid};
+use tidegate_core::{Reply, Ticks, Uuid};
 use tokio::task::JoinSet;
 
 use crate::crash_point;
-use crate::worker::{self, State, Status, Work, Worker};
+use crate::worker::{self, State, Status, Trouble, Work, Worker};
 
 /// Publishes an outbox to a sink.
 pub struct Relay {
@@ -61,7 +61,7 @@ impl Relay {
                 sink: sink.clone(),
                 limit: options.hold.attempt().max(Duration::from_secs(1)) * 10,
                 hold_limit: options.hold.attempt(),
-                trouble: None,
+                trouble: Trouble::default(),
             };
             worker::run(work, control)
         }))
@@ -75,7 +75,7 @@ struct Relaying {
     sink: Arc<dyn Sink>,
     limit: Duration,
     hold_limit: Duration,
-    trouble: Option<String>,
+    trouble: Trouble<Input>,
 }
 
 impl Work for Relaying {
@@ -94,6 +94,8 @@ impl Work for Relaying {
     }
 
     fn step(&mut self, now: Now, input: Input, tasks: &mut JoinSet<Input>) -> bool {
+        let kind = std::mem::discriminant(&input);
+        let held = matches!(input, Input::Held(Reply::Done(_)));
         for effect in self.machine.step(now.ticks, input) {
             match effect {
                 Effect::Note(note) => self.note(&note),
@@ -101,6 +103,8 @@ impl Work for Relaying {
                 effect => self.perform(effect, tasks),
             }
         }
+        self.trouble
+            .settle(kind, held && self.machine.status().lanes == 0);
         true
     }
 
@@ -126,7 +130,7 @@ impl Work for Relaying {
             behind: status.unacknowledged as u64,
             oldest: None,
             quiet: status.quiet,
-            trouble: self.trouble.clone(),
+            trouble: self.trouble.text(),
         }
     }
 }
@@ -198,11 +202,9 @@ impl Relaying {
         match note {
             Note::Published(n) => {
                 count("tidegate_relay_published_total", *n);
-                self.trouble = None;
             }
             Note::Gained(lane, token, unfinished) => {
                 count("tidegate_relay_lanes_gained_total", 1);
-                self.trouble = None;
                 tracing::debug!(relay = %self.name, %lane, %token, unfinished, "lane gained");
             }
             Note::Lost(lane) => {
@@ -239,7 +241,7 @@ impl Relaying {
             Note::Outage(error, pause) => {
                 count("tidegate_relay_outages_total", 1);
                 tracing::warn!(relay = %self.name, %error, ?pause, "outage; nothing is written");
-                self.trouble = Some(error.clone());
+                self.trouble.note(error.clone());
             }
         }
     }

@@ -5,6 +5,7 @@
 //! behalf, and is started again with a new identity after a pause.
 
 use std::future::Future;
+use std::mem::Discriminant;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -170,6 +171,42 @@ fn panicked(error: tokio::task::JoinError) -> Error {
         "a task of the worker panicked",
     )
     .with_source(error)
+}
+
+/// The last outage, until a call of the kind that met it succeeds.
+pub(crate) struct Trouble<I> {
+    met: Option<(Discriminant<I>, String)>,
+    now: Option<String>,
+}
+
+impl<I> Default for Trouble<I> {
+    fn default() -> Self {
+        Self { met: None, now: None }
+    }
+}
+
+impl<I> Trouble<I> {
+    /// The step that is under way met this.
+    pub(crate) fn note(&mut self, what: String) {
+        self.now = Some(what);
+    }
+
+    /// The step over an input of this kind is over. `idle`: nothing is held, so nothing can succeed.
+    pub(crate) fn settle(&mut self, kind: Discriminant<I>, idle: bool) {
+        if let Some(what) = self.now.take() {
+            self.met = Some((kind, what));
+        } else if idle || self.met.as_ref().is_some_and(|(met, _)| *met == kind) {
+            self.met = None;
+        }
+    }
+
+    pub(crate) fn is_some(&self) -> bool {
+        self.met.is_some()
+    }
+
+    pub(crate) fn text(&self) -> Option<String> {
+        self.met.as_ref().map(|(_, what)| what.clone())
+    }
 }
 
 /// Performs one store call within a limit; silence becomes an unknown outcome.

@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate::dead_letter::redact::Redactor;
 use tidegate::inbox::{self, Start};
 use tidegate::outbox::Settings;
 use tidegate::store::OutboxStore;
@@ -48,7 +49,7 @@ async fn run_once_publishes_and_applies_each_event_once_in_order() {
             Ok::<(), tidegate_core::inbox::handler::Fault>(())
         },
     );
-    let applier = Arc::new(inbox.applier(handler, inbox::Options::default(), str::to_owned));
+    let applier = Arc::new(inbox.applier(handler, inbox::Options::default(), Redactor::default()));
     outbox.enqueue((1..=3000).map(event).collect()).await.unwrap();
 
     let relay = Relay::new("orders", outbox.clone(), stream.clone())

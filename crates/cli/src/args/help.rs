@@ -17,6 +17,7 @@ Usage: tidegate <COMMAND> [OPTIONS]
 
 /// Every command under the purpose it serves; a test holds this list against the commands.
 const GROUPS: &[(&str, &[&str])] = &[
+    ("Start here", &["demo"]),
     ("Run", &["run", "check", "config", "migrate"]),
     ("Use", &["emit", "tail", "status"]),
     (
@@ -28,6 +29,7 @@ const GROUPS: &[(&str, &[&str])] = &[
 
 const EXAMPLES: &str = "\
 Examples:
+  tidegate demo                                            see it work
   tidegate run                                             serve ./tidegate.db
   tidegate run -c tidegate.toml                            serve what the file declares
   tidegate emit --topic orders --key 42 --payload '{\"total\":7}'
@@ -70,6 +72,7 @@ mod tests {
         let commands = Command::augment_subcommands(clap::Command::new("tidegate"));
         let mut declared: Vec<_> = commands
             .get_subcommands()
+            .filter(|c| !c.is_hide_set())
             .map(|c| c.get_name().to_owned())
             .collect();
         let mut listed: Vec<_> = grouped.into_iter().map(str::to_owned).collect();

@@ -1,4 +1,6 @@
-//! `consumer`: positions and lag.
+//! `consumer`: positions, lag, and going back.
+
+mod rewind;
 
 use std::collections::HashMap;
 
@@ -25,6 +27,8 @@ pub enum Command {
     Ls,
     /// Show a consumer's position in each lane
     Lag(Which),
+    /// Go back in a lane, so that events are applied again
+    Rewind(rewind::Args),
 }
 
 /// Which consumer.
@@ -37,9 +41,14 @@ pub struct Which {
 /// Runs a consumer command.
 pub(super) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
-    let places = Places::open(&config, Access::Look)?;
+    let access = match command {
+        Command::Ls | Command::Lag(_) => Access::Look,
+        Command::Rewind(_) => Access::Change,
+    };
+    let places = Places::open(&config, access)?;
     match command {
         Command::Ls => ls(context, &config, &places).await,
+        Command::Rewind(args) => rewind::run(context, &config, &places, args).await,
         Command::Lag(which) => lag(context, &config, &places, which).await,
     }
 }

@@ -45,6 +45,8 @@ pub(super) async fn run(context: &Context, _: &Args) -> Ended {
             "no configuration file: serving {url} with what is declared by default"
         ));
     }
+    // From here on a signal is a request to drain, also while the stores are opened.
+    let signals = Signals::install()?;
     let listener = bind(&config).await?;
     let recorder = metrics::install()?;
     let places = Arc::new(Places::open(&config, Access::Serve)?);
@@ -57,7 +59,11 @@ pub(super) async fn run(context: &Context, _: &Args) -> Ended {
     ));
     let address = listener.local_addr()?;
     let server = tokio::spawn(http::serve(listener, Arc::clone(&health), recorder));
-    let report = until_signal(context, &config, &health, address).await?;
+    let drain = Drain::new();
+    health.register(&drain);
+    health.start();
+    announce(context, &health, address)?;
+    let report = drain.on_signals(signals, config.drain.timeout).await;
     upkeep.abort();
     server.abort();
     ended(context, &report)
@@ -76,20 +82,6 @@ async fn bind(config: &Config) -> Result<TcpListener, Failure> {
             .with_source(e)
             .into()
     })
-}
-
-async fn until_signal(
-    context: &Context,
-    config: &Config,
-    health: &Arc<Health>,
-    address: std::net::SocketAddr,
-) -> Result<Report, Failure> {
-    let drain = Drain::new();
-    health.register(&drain);
-    let signals = Signals::install()?;
-    health.start();
-    announce(context, health, address)?;
-    Ok(drain.on_signals(signals, config.drain.timeout).await)
 }
 
 fn announce(context: &Context, health: &Health, address: std::net::SocketAddr) -> Result<(), Failure> {

@@ -29,6 +29,14 @@ impl Feed {
         self.entry(slot, Some(event))
     }
 
+    /// The next event of a lane, with this JSON payload.
+    pub fn json(&mut self, slot: u16, key: &str, payload: &str) -> Entry {
+        let mut event = self.make(slot, Some(key));
+        event.content_type = "application/json".into();
+        event.payload = Bytes::copy_from_slice(payload.as_bytes());
+        self.entry(slot, Some(event))
+    }
+
     /// The next event of a lane, without a key.
     pub fn keyless(&mut self, slot: u16) -> Entry {
         let event = self.make(slot, None);

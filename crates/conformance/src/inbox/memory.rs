@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use tidegate_core::dead_letter::redact::Redactor;
 use tidegate_core::inbox::apply::{apply, retry};
 use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
 use tidegate_core::inbox::transaction::Skipped;
 use tidegate_core::inbox::{Class, Delivered, Failure, Options, Verdict};
 use tidegate_core::memory::Clock;
+use tidegate_core::memory::dead_letter::MemoryDeadLetters;
 use tidegate_core::memory::inbox::{Contents, MemoryInbox, MemoryTx, Parked};
-use tidegate_core::store::{Applier, InboxStore};
+use tidegate_core::store::{Applier, DeadLetters, InboxStore};
 use tidegate_core::{Code, Error};
 
 use super::{Act, Doomed, LaneView, ParkedView, Plan, Snapshot, World, doomed_plan};
@@ -40,7 +42,7 @@ impl World for Memory {
     }
 
     fn applier(&self, plan: Plan, options: Options) -> Arc<dyn Applier> {
-        Arc::new(self.inbox.applier(Planned(plan), options, redact))
+        Arc::new(self.inbox.applier(Planned(plan), options, Redactor::default()))
     }
 
     fn pass_time(&self, by: Duration) {
@@ -51,16 +53,27 @@ impl World for Memory {
         view(&self.inbox.contents())
     }
 
+    fn letters(&self) -> Arc<dyn DeadLetters> {
+        Arc::new(MemoryDeadLetters::new(self.inbox.clone(), Redactor::default()))
+    }
+
     /// A future that is dropped half way is a process that ended.
     fn doomed(&self, run: &Doomed) -> bool {
         let (handler, options) = (Planned(doomed_plan()), Options::default());
+        let redactor = Redactor::default();
         match run.retry {
-            None => ended(apply(&self.inbox, &handler, &options, &redact, &run.batch(self))),
+            None => ended(apply(
+                &self.inbox,
+                &handler,
+                &options,
+                &redactor,
+                &run.batch(self),
+            )),
             Some(after) => ended(retry(
                 &self.inbox,
                 &handler,
                 &options,
-                &redact,
+                &redactor,
                 &run.request(after),
             )),
         }
@@ -76,11 +89,6 @@ fn ended(process: impl Future) -> bool {
     std::pin::pin!(process).poll(&mut context).is_pending()
 }
 
-/// What cases expect of redaction: the word `secret` is gone.
-pub fn redact(text: &str) -> String {
-    text.replace("secret", "[redacted]")
-}
-
 /// Says what the plan says of one event; the caller has written the effect.
 pub fn verdict(plan: &Plan, index: usize, event: &Delivered) -> Option<Verdict> {
     match (plan.act)(event) {
@@ -90,7 +98,7 @@ pub fn verdict(plan: &Plan, index: usize, event: &Delivered) -> Option<Verdict> 
             failure: Failure {
                 class: Class::Handler,
                 fingerprint: fingerprint.into(),
-                message: format!("a secret about {fingerprint}"),
+                message: format!("{fingerprint} for jane@example.org"),
             },
         }),
         Act::Panic => std::panic::resume_unwind(Box::new("the handler's own panic")),

@@ -12,6 +12,7 @@
 )]
 
 pub mod apply;
+pub mod dead_letters;
 pub mod failures;
 pub mod feed;
 pub mod memory;
@@ -30,7 +31,7 @@ use tidegate_core::inbox::{
 };
 use tidegate_core::lane::{Held, Hold, LaneId, Lineage};
 use tidegate_core::lease::{Nonce, Token};
-use tidegate_core::store::{Applier, InboxStore};
+use tidegate_core::store::{Applier, DeadLetters, InboxStore};
 use tidegate_core::stream::{Entry, EntryId};
 use tidegate_core::{Timestamp, Uuid};
 
@@ -49,6 +50,9 @@ pub trait World {
 
     /// Everything that is committed, from one snapshot.
     fn snapshot(&self) -> Snapshot;
+
+    /// The consumer's dead letters.
+    fn letters(&self) -> Arc<dyn DeadLetters>;
 
     /// Does it as a process of its own that ends without a word when the handler reaches [`Act::End`]. Returns
     /// whether it did.
@@ -498,6 +502,21 @@ macro_rules! inbox_cases {
             ownership::c063_cursors_move_forward_under_the_fence,
             ownership::c064_a_stale_release_releases_nothing,
             ownership::c065_a_change_rings_the_bell,
+            retries::c051_a_parked_event_comes_back_byte_for_byte,
+            dead_letters::c100_what_people_see_is_redacted,
+            dead_letters::c101_a_list_can_be_narrowed,
+            dead_letters::c102_a_redrive_happens_once_and_keeps_the_order,
+            dead_letters::c103_a_redrive_by_event_key_cause_or_all,
+            dead_letters::c104_a_redrive_refuses_what_is_not_there,
+            dead_letters::c105_a_discarded_head_lets_its_followers_go,
+            dead_letters::c106_discarding_the_last_event_unparks_the_key,
+            dead_letters::c107_a_discard_needs_a_reason_and_happens_once,
+            dead_letters::c108_a_skipped_event_is_released_out_of_order,
+            dead_letters::c109_a_skipped_event_is_discarded,
+            dead_letters::c110_the_books_add_up_at_every_step,
+            dead_letters::c111_a_failing_sink_drops_nothing_and_is_not_retried_hot,
+            dead_letters::c112_a_key_that_dies_again_is_told_again,
+            dead_letters::c113_a_decision_rings_the_bell,
             random::c080_random_failures_keep_every_promise,
         }
     };

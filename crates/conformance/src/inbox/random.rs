@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tidegate_core::dead_letter::{Decided, Filter, Which};
 use tidegate_core::inbox::Options;
+use tidegate_core::inbox::block::block_on;
 use tidegate_core::stream::Entry;
 
-use super::{Act, Case, Feed, LANES, Plan, Snapshot, World};
+use super::{Act, Case, Feed, LANES, NOW, Plan, Snapshot, World};
 
 /// Keys of a lane.
 const KEYS: u8 = 4;
@@ -29,6 +31,7 @@ pub struct Random<'w> {
     stream: Vec<Entry>,
     sick: Arc<Mutex<BTreeSet<(u16, u64)>>>,
     now: Duration,
+    discarded: usize,
 }
 
 impl<'w> Random<'w> {
@@ -41,6 +44,7 @@ impl<'w> Random<'w> {
             stream: Vec::new(),
             sick: Arc::default(),
             now: Duration::ZERO,
+            discarded: 0,
         }
     }
 
@@ -52,6 +56,9 @@ impl<'w> Random<'w> {
             self.case.apply_carefully(plan.clone(), options(), &page);
         } else {
             self.case.apply_with(plan.clone(), options(), &page);
+        }
+        if self.rng.u8(..4) == 0 {
+            self.decide();
         }
         if self.rng.bool() {
             self.recover();
@@ -75,7 +82,8 @@ impl<'w> Random<'w> {
         snapshot.check();
         snapshot.check_order();
         let events = self.stream.iter().filter(|entry| entry.event.is_some()).count();
-        assert_eq!(snapshot.effects.len(), events, "C1: exactly once when quiet");
+        let applied = events - self.discarded;
+        assert_eq!(snapshot.effects.len(), applied, "C1: exactly once when quiet");
         assert!(
             snapshot.parked.is_empty() && snapshot.attempts.is_empty(),
             "{snapshot:?}"
@@ -106,6 +114,22 @@ impl<'w> Random<'w> {
             page.remove(self.rng.usize(..page.len()));
         }
         page
+    }
+
+    /// A person discards or redrives one of the dead letters.
+    fn decide(&mut self) {
+        let (letters, now) = (self.case.world.letters(), NOW.after(self.now));
+        let all = block_on(letters.ls(Filter::default())).unwrap();
+        let Some(letter) = all.get(self.rng.usize(..=all.len())) else {
+            return;
+        };
+        if self.rng.bool() {
+            let decided = block_on(letters.discard(letter.id, "random".into(), now)).unwrap();
+            self.discarded += usize::from(decided == Decided::Done);
+        } else {
+            block_on(letters.redrive(Which::Event(letter.id), String::new(), now)).unwrap();
+        }
+        self.case.world.snapshot().check();
     }
 
     fn recover(&mut self) {

@@ -193,3 +193,23 @@ pub fn c049_a_retry_that_panics_is_a_failed_retry(world: &dyn World) {
     let parked = world.snapshot().parked[0].clone();
     assert_eq!((parked.class, parked.attempts), ("panic", 1));
 }
+
+/// Dead letters keep the original bytes; the seed's faults "redacted dead letters cannot be replayed" and "jsonb dead
+/// letters refuse NUL".
+pub fn c051_a_parked_event_comes_back_byte_for_byte(world: &dyn World) {
+    let case = Case::start(world);
+    let mut feed = Feed::default();
+    let mut entries = feed.events(0, &["bad"; 12]);
+    entries.push(feed.keyless(0));
+    case.apply(Plan::each(|_| Act::Fail("poisoned")), &entries);
+    let same = Plan::each(move |got| {
+        let sent = entries.iter().find(|entry| entry.n == got.n);
+        if sent.and_then(|entry| entry.event.as_ref()) == Some(&got.event) {
+            Act::Apply
+        } else {
+            Act::Fail("changed")
+        }
+    });
+    let retried = case.retry(same, Options::default(), LATER);
+    assert_eq!((retried.counts.applied, retried.counts.unparked), (13, 2));
+}

@@ -10,6 +10,7 @@
 //! The happy path has no savepoint and a constant number of statements: begin, lock, advance, commit, and one look at
 //! the parked keys when a lane has any.
 
+use crate::dead_letter::redact::Redactor;
 use crate::error::{Code, Effect, Error, Result};
 use crate::inbox::handler::{self, Handler};
 use crate::inbox::sift::{self, Blame, Pass, Route, View, Waits};
@@ -19,9 +20,6 @@ use crate::lane::LaneId;
 use crate::lease::Token;
 
 pub use crate::inbox::retry::retry;
-
-/// Replaces what must not be seen in a message.
-pub type Redact<'r> = dyn Fn(&str) -> String + 'r;
 
 /// Takes in a batch: the protocol of [`crate::inbox`] over one database and one handler.
 ///
@@ -33,7 +31,7 @@ pub async fn apply<'db, D, H>(
     db: &'db D,
     handler: &H,
     options: &Options,
-    redact: &Redact<'_>,
+    redactor: &Redactor,
     batch: &Batch,
 ) -> Result<Applied>
 where
@@ -44,7 +42,7 @@ where
         db,
         handler,
         options,
-        redact,
+        redactor,
         batch,
         lanes: batch.lanes.iter().map(|_| Lane::default()).collect(),
         blame: None,
@@ -71,7 +69,7 @@ struct Run<'r, 'db, D, H: ?Sized> {
     db: &'db D,
     handler: &'r H,
     options: &'r Options,
-    redact: &'r Redact<'r>,
+    redactor: &'r Redactor,
     batch: &'r Batch,
     lanes: Vec<Lane>,
     blame: Option<Blame>,
@@ -239,7 +237,7 @@ where
         self.blame = culprit.map(|event| Blame {
             lane: event.lane,
             n: event.n,
-            failure: redacted(failure, self.redact),
+            failure: redacted(failure, self.redactor),
             dead: false,
         });
     }
@@ -345,9 +343,9 @@ pub(super) fn ended_early() -> Failure {
     }
 }
 
-pub(super) fn redacted(failure: Failure, redact: &Redact<'_>) -> Failure {
+pub(super) fn redacted(failure: Failure, redactor: &Redactor) -> Failure {
     Failure {
-        message: redact(&failure.message),
+        message: redactor.redact_text(&failure.message),
         ..failure
     }
 }

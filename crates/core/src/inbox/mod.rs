@@ -17,6 +17,7 @@ pub mod apply;
 pub mod block;
 pub mod consumer;
 pub mod handler;
+pub mod projection;
 mod retry;
 mod sift;
 #[cfg(test)]

@@ -4,8 +4,9 @@
 //! from the queue is the one that un-parks. Before a head is handed to the handler that fact is committed, so that an
 //! event that ends the process is found out here too.
 
+use crate::dead_letter::redact::Redactor;
 use crate::error::{Code, Error, Result};
-use crate::inbox::apply::{Redact, at_commit, crashed, done, ended_early, forget_attempt, redacted};
+use crate::inbox::apply::{at_commit, crashed, done, ended_early, forget_attempt, redacted};
 use crate::inbox::handler::{self, Handler};
 use crate::inbox::sift::due;
 use crate::inbox::transaction::{Advance, FailedAgain, InboxDb, InboxTx, ParkedState, Scheduled, Tally};
@@ -28,7 +29,7 @@ pub async fn retry<'db, D, H>(
     db: &'db D,
     handler: &H,
     options: &Options,
-    redact: &Redact<'_>,
+    redactor: &Redactor,
     request: &Retry,
 ) -> Result<Retried>
 where
@@ -39,7 +40,7 @@ where
         db,
         handler,
         options,
-        redact,
+        redactor,
         request,
         retried: Retried::default(),
     };
@@ -61,7 +62,7 @@ struct Run<'r, 'db, D, H: ?Sized> {
     db: &'db D,
     handler: &'r H,
     options: &'r Options,
-    redact: &'r Redact<'r>,
+    redactor: &'r Redactor,
     request: &'r Retry,
     retried: Retried,
 }
@@ -241,7 +242,7 @@ where
             ParkedState::Retrying
         };
         key.attempts = retries;
-        let failed = self.verdict(key, redacted(failure, self.redact), state);
+        let failed = self.verdict(key, redacted(failure, self.redactor), state);
         self.record(key, head, failed).await
     }
 

@@ -3,9 +3,11 @@
 //! Handlers write their effects to a small table of text in the same copy, so that a checker sees effects and
 //! positions of one snapshot. [`MemoryInbox::fault_at`] makes a chosen commit fail.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::dead_letter::redact::Redactor;
+use crate::dead_letter::{Audit, Id};
 use crate::error::{Code, Error, Result};
 use crate::event::Event;
 use crate::inbox::apply::{apply, retry};
@@ -64,6 +66,10 @@ pub struct Contents {
     pub skipped: BTreeMap<(LaneId, u64), Skipped>,
     /// Attempts without a result: the last token and how many tokens.
     pub attempts: BTreeMap<(LaneId, u64), (Token, u32)>,
+    /// What people decided, oldest first.
+    pub audit: Vec<Audit>,
+    /// Dead letters that a sink has taken.
+    pub told: BTreeSet<Id>,
     /// The table that handlers write to.
     pub table: BTreeMap<String, String>,
     members: BTreeMap<Nonce, Member>,
@@ -114,8 +120,8 @@ impl MemoryInbox {
         self.lock().commits
     }
 
-    /// Runs `handler` in the apply transaction. `redact` replaces what must not be seen in messages.
-    pub fn applier<H>(&self, handler: H, options: Options, redact: fn(&str) -> String) -> MemoryApplier<H>
+    /// Runs `handler` in the apply transaction.
+    pub fn applier<H>(&self, handler: H, options: Options, redactor: Redactor) -> MemoryApplier<H>
     where
         H: Handler<MemoryTx> + Send + Sync,
     {
@@ -123,7 +129,7 @@ impl MemoryInbox {
             inbox: self.clone(),
             handler,
             options,
-            redact,
+            redactor,
         }
     }
 
@@ -468,20 +474,26 @@ pub struct MemoryApplier<H> {
     inbox: MemoryInbox,
     handler: H,
     options: Options,
-    redact: fn(&str) -> String,
+    redactor: Redactor,
 }
 
 impl<H: Handler<MemoryTx> + Send + Sync> Applier for MemoryApplier<H> {
     fn apply(&self, batch: Batch) -> BoxFuture<'_, Result<Applied>> {
         Box::pin(std::future::poll_fn(move |_| {
-            let applied = apply(&self.inbox, &self.handler, &self.options, &self.redact, &batch);
+            let applied = apply(&self.inbox, &self.handler, &self.options, &self.redactor, &batch);
             std::task::Poll::Ready(block_on(applied))
         }))
     }
 
     fn retry(&self, request: Retry) -> BoxFuture<'_, Result<Retried>> {
         Box::pin(std::future::poll_fn(move |_| {
-            let retried = retry(&self.inbox, &self.handler, &self.options, &self.redact, &request);
+            let retried = retry(
+                &self.inbox,
+                &self.handler,
+                &self.options,
+                &self.redactor,
+                &request,
+            );
             std::task::Poll::Ready(block_on(retried))
         }))
     }

@@ -2,6 +2,7 @@
 
 pub mod bell;
 pub mod clock;
+pub mod dead_letter;
 pub mod inbox;
 pub mod lease;
 pub mod outbox;

@@ -3,6 +3,7 @@
 //! Methods return boxed futures so that workers hold stores as trait objects; a box per round trip costs nothing
 //! beside the round trip. Errors say whether the call took effect; see [`crate::error::Effect`].
 
+pub mod dead_letter;
 pub mod inbox;
 pub mod lease;
 pub mod outbox;
@@ -11,6 +12,7 @@ pub mod stream;
 use std::future::Future;
 use std::pin::Pin;
 
+pub use dead_letter::{DeadLetterSink, DeadLetters};
 pub use inbox::{Applier, InboxStore};
 pub use lease::LeaseStore;
 pub use outbox::OutboxStore;

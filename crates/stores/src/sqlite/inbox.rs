@@ -11,12 +11,14 @@
 mod dead_letter;
 pub mod handler;
 mod ownership;
+mod rewind;
 mod row;
 mod tx;
 
-use std::fmt;
 use std::sync::Arc;
 
+use tidegate_core::Result;
+use tidegate_core::dead_letter::redact::Redactor;
 use tidegate_core::inbox::apply::{apply, retry};
 use tidegate_core::inbox::block::block_on;
 use tidegate_core::inbox::handler::Handler;
@@ -26,41 +28,21 @@ use tidegate_core::lane::{Held, Hold, LaneId};
 use tidegate_core::lease::{Nonce, Token};
 use tidegate_core::store::{Applier, BoxFuture, Doorbell, InboxStore};
 use tidegate_core::stream::EntryId;
-use tidegate_core::{Code, Error, Result, limits};
 
 use super::writer::Writer;
-use super::{Database, Sql};
+use super::{Database, Sql, check_name};
 
 pub use handler::{HandlerError, batch, each};
+pub use rewind::Rewind;
 pub use tx::SqliteTx;
 
-/// Replaces what must not be seen in messages.
-pub type Redact = Arc<dyn Fn(&str) -> String + Send + Sync>;
-
 /// How a [`SqliteInbox`] behaves.
-#[derive(Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct InboxOptions {
     /// What failures do.
     pub rules: Options,
-    /// Applied to every message before it is stored. Default: a message is replaced as a whole.
-    pub redact: Redact,
-}
-
-impl Default for InboxOptions {
-    fn default() -> Self {
-        Self {
-            rules: Options::default(),
-            redact: Arc::new(|_| "[redacted]".into()),
-        }
-    }
-}
-
-impl fmt::Debug for InboxOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InboxOptions")
-            .field("rules", &self.rules)
-            .finish_non_exhaustive()
-    }
+    /// Applied to every message before it is stored, and to every payload before it is shown.
+    pub redactor: Redactor,
 }
 
 /// The inbox of one consumer; cheap to clone.
@@ -75,9 +57,9 @@ impl SqliteInbox {
     /// Opens the inbox of the consumer called `name`, and makes it when it is new.
     ///
     /// # Errors
-    /// [`Code::OptionsInvalid`] for a name that is empty or longer than 63 bytes.
+    /// [`tidegate_core::Code::OptionsInvalid`] for a name that is empty, longer than 63 bytes or not printable.
     pub async fn open(database: Database, name: &str, options: InboxOptions) -> Result<Self> {
-        check_name(name)?;
+        check_name("consumer", name)?;
         let name = name.to_owned();
         let consumer = database.write(move |sql| consumer_id(sql, &name)).await?;
         Ok(Self {
@@ -102,18 +84,6 @@ impl SqliteInbox {
     pub fn database(&self) -> &Database {
         &self.database
     }
-}
-
-fn check_name(name: &str) -> Result<()> {
-    let bytes = name.len();
-    if bytes == 0 || bytes > limits::NAME_BYTES_MAX {
-        let max = limits::NAME_BYTES_MAX;
-        return Err(Error::new(
-            Code::OptionsInvalid,
-            format!("consumer name is {bytes} bytes; it needs 1 to {max}"),
-        ));
-    }
-    Ok(())
 }
 
 fn consumer_id(sql: &Sql<'_>, name: &str) -> Result<i64> {
@@ -181,7 +151,7 @@ where
         let (handler, consumer, options) = self.parts();
         self.inbox.database.call(move |writer| {
             let db = OnWriter { writer, consumer };
-            block_on(apply(&db, &*handler, &options.rules, &*options.redact, &batch))
+            block_on(apply(&db, &*handler, &options.rules, &options.redactor, &batch))
         })
     }
 
@@ -189,7 +159,7 @@ where
         let (handler, consumer, options) = self.parts();
         self.inbox.database.call(move |writer| {
             let db = OnWriter { writer, consumer };
-            block_on(retry(&db, &*handler, &options.rules, &*options.redact, &request))
+            block_on(retry(&db, &*handler, &options.rules, &options.redactor, &request))
         })
     }
 }

@@ -18,6 +18,7 @@ mod error;
 pub mod inbox;
 pub mod lease;
 pub mod outbox;
+pub mod projection;
 mod schema;
 mod sql;
 pub mod stream;

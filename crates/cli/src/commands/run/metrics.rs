@@ -65,7 +65,7 @@ async fn of_outboxes(health: &Health) -> Result<(), Failure> {
             .unwrap_or(0);
         gauge!("tidegate_outbox_depth", &[name()]).set(depth as f64);
         gauge!("tidegate_outbox_parked_keys", &[name()]).set(parked as f64);
-        gauge!("tidegate_outbox_oldest_seconds", &[name()]).set(oldest as f64 / 1e6);
+        gauge!("tidegate_outbox_oldest_age_seconds", &[name()]).set(oldest as f64 / 1e6);
     }
     Ok(())
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use tidegate::inbox::projection::{Column, Projection};
 use tidegate::inbox::{self, Start};
 use tidegate::outbox::relay;
-use tidegate::stores::sqlite::SqliteStream;
-use tidegate::stores::sqlite::inbox::{InboxOptions, SqliteInbox};
-use tidegate::{Consumer, Relay, Worker};
+use tidegate::stores::sqlite::projection::SqliteProjection;
+use tidegate::stores::sqlite::{Database, InboxOptions, SqliteInbox, SqliteStream};
+use tidegate::{Code, Consumer, Error, Relay, Worker};
 
 use crate::config::{self, Config, Policy};
 use crate::error::Failure;
@@ -64,8 +65,9 @@ async fn consumer(
     declared: &config::Consumer,
 ) -> Result<Worker, Failure> {
     let database = places.database(&declared.store)?.clone();
+    let projection = projection(&declared.table, &database).await?;
     let inbox = SqliteInbox::open(database, name, inbox_options(declared)).await?;
-    let applier = Arc::new(inbox.applier(projection(declared)?));
+    let applier = Arc::new(inbox.applier(projection));
     let stream = stream(config, places, &declared.stream).await?;
     let consumer = Consumer::new(name, stream, Arc::new(inbox), applier, start(declared.start)?);
     let consumer = consumer.options(|options| {
@@ -82,9 +84,11 @@ fn start(declared: config::Start) -> Result<Start, Failure> {
     match declared {
         config::Start::Earliest => Ok(Start::Earliest),
         config::Start::Now => Ok(Start::Now),
-        config::Start::At(_) => Err(Failure::input(
-            "start = at:TIME is not built into this binary yet",
-        )),
+        config::Start::At(_) => Err(Error::new(
+            Code::ConfigInvalid,
+            "start = at:TIME is not built into this binary yet; use earliest or now",
+        )
+        .into()),
     }
 }
 
@@ -105,11 +109,23 @@ fn inbox_options(declared: &config::Consumer) -> InboxOptions {
     }
 }
 
-fn projection(
-    _: &config::Consumer,
-) -> Result<
-    impl for<'t> inbox::handler::Handler<tidegate::stores::sqlite::inbox::SqliteTx<'t>> + Send + Sync + 'static,
-    Failure,
-> {
-    Ok(tidegate::stores::sqlite::inbox::each(|_, _| Ok(())))
+/// The declared table. The key column receives the event's key and the version column its version, whatever `columns`
+/// says of them.
+async fn projection(table: &config::Table, database: &Database) -> Result<SqliteProjection, Failure> {
+    let own = |column: &str| {
+        let version = table.version.as_deref();
+        column.eq_ignore_ascii_case(&table.key) || version.is_some_and(|v| column.eq_ignore_ascii_case(v))
+    };
+    let columns = table.columns.iter().filter(|(column, _)| !own(column));
+    let projection = SqliteProjection::new(Projection {
+        table: table.name.clone(),
+        key: table.key.clone(),
+        columns: columns
+            .map(|(column, field)| Column::new(column, field))
+            .collect(),
+        version: table.version.clone(),
+    })?;
+    let checked = projection.clone();
+    database.read(move |sql| checked.check(sql.connection())).await?;
+    Ok(projection)
 }

@@ -208,6 +208,8 @@ pub struct Machine {
     incarnation: Option<Uuid>,
     more: bool,
     bell: bool,
+    /// The stream rang before any lane was known.
+    ask: bool,
     poll_at: Ticks,
     ask_at: Ticks,
     retry_at: Ticks,
@@ -240,6 +242,7 @@ impl Machine {
             incarnation: None,
             more: false,
             bell: true,
+            ask: false,
             poll_at: Ticks::default(),
             ask_at: Ticks::default(),
             retry_at: Ticks::default(),
@@ -310,20 +313,33 @@ impl Machine {
         if self.stopped {
             return None;
         }
-        let work = self
-            .poll_at
-            .min(self.ask_at)
-            .min(self.retry_at)
-            .min(self.move_at)
-            .max(self.pause_until);
-        let work = (!self.stopping).then_some(work);
+        // What is in flight ends by its reply, not by the clock.
+        let owns = !self.lanes.is_empty();
+        let work = [
+            (self.may_read(), self.poll_at),
+            (!self.asking, self.ask_at),
+            (owns && self.applying.is_none(), self.retry_at),
+            (owns && self.moving.is_none(), self.move_at),
+        ];
+        let work = work.into_iter().filter_map(|(waits, at)| waits.then_some(at)).min();
+        let work = work.filter(|_| !self.stopping).map(|at| at.max(self.pause_until));
         self.own.wake_at().into_iter().chain(work).min()
+    }
+
+    /// No read is in flight, some lane can take entries, and there is room for them.
+    fn may_read(&self) -> bool {
+        let ahead: usize = self.lanes.values().map(Lane::ahead).sum();
+        let live = self.lanes.values().any(|l| l.state == State::Live);
+        self.reading.is_none() && live && ahead < self.options.batch_max as usize
     }
 
     fn take(&mut self, now: Ticks, input: Input, out: &mut Vec<Effect>) {
         match input {
             Input::Tick => {}
-            Input::Rung => self.bell = true,
+            Input::Rung => {
+                self.bell = true;
+                self.ask = self.known.is_empty();
+            }
             Input::Held(reply) => self.on_held(now, reply, out),
             Input::Registers(reply) => self.on_registers(now, reply, out),
             Input::Discovered(reply) => self.on_discovered(now, reply, out),
@@ -631,8 +647,9 @@ impl Machine {
     }
 
     fn send_registers(&mut self, now: Ticks, out: &mut Vec<Effect>) {
-        if !self.asking && (now >= self.ask_at || (self.bell && self.known.is_empty())) {
+        if !self.asking && (now >= self.ask_at || self.ask) {
             self.asking = true;
+            self.ask = false;
             self.ask_at = now.after(self.options.poll_every);
             out.push(Effect::Registers);
         }
@@ -694,9 +711,12 @@ impl Machine {
             lane.rewind(EntryId::START);
             self.bell = true;
         }
-        let ahead: usize = self.lanes.values().map(Lane::ahead).sum();
+        if !self.lanes.values().any(|l| l.state == State::Live) {
+            // Whatever makes a lane live rings again.
+            self.bell = false;
+        }
         let due = self.bell || self.more || now >= self.poll_at;
-        if self.reading.is_some() || !due || ahead >= self.options.batch_max as usize {
+        if !due || !self.may_read() {
             return;
         }
         let lanes: Vec<_> = self

@@ -263,13 +263,13 @@ impl Machine {
         if self.stopped {
             return None;
         }
-        let poll = (!self.stopping).then_some(self.poll_at.min(self.audit_at).max(self.pause_until));
-        self.own
-            .wake_at()
-            .into_iter()
-            .chain(poll)
-            .chain(self.resume_at)
-            .min()
+        // What is in flight ends by its reply, not by the clock.
+        let poll = self.turn.is_none().then_some(self.poll_at);
+        let audit = self.register.is_none().then_some(self.audit_at);
+        let work = poll.into_iter().chain(audit).min();
+        let work = work.filter(|_| !self.stopping).map(|at| at.max(self.pause_until));
+        let own = self.own.wake_at().into_iter();
+        own.chain(work).chain(self.resume_at).min()
     }
 
     fn take(&mut self, now: Ticks, input: Input, out: &mut Vec<Effect>) {
@@ -675,8 +675,9 @@ impl Machine {
                 lanes.push(turn);
             }
         }
-        if poll && share > 0 {
-            self.bell = false;
+        if poll {
+            // Without room the poll is owed, and comes with the next reply.
+            self.bell = share == 0;
             self.poll_at = now.after(self.options.poll_every);
         }
         if !lanes.is_empty() {
@@ -693,12 +694,13 @@ impl Machine {
     /// Rows each lane may plan now: two batches are planned ahead in all, so that no append waits for the disk.
     fn share(&self, now: Ticks) -> u32 {
         let ahead: usize = self.lanes.values().map(|l| l.ahead(now)).sum();
-        let room = (2 * self.options.batch_max as usize).saturating_sub(ahead);
-        if room < self.options.batch_max as usize / 4 {
+        let batch_max = self.options.batch_max as usize;
+        let room = (2 * batch_max).saturating_sub(ahead);
+        if room < (batch_max / 4).max(1) {
             return 0;
         }
         let hungry = self.lanes.values().filter(|l| l.more).count().max(1);
-        u32::try_from((room / hungry).clamp(16, self.options.batch_max as usize)).unwrap_or(16)
+        u32::try_from((room / hungry).max(16).min(batch_max)).unwrap_or(16)
     }
 }
 

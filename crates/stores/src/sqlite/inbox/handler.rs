@@ -19,6 +19,11 @@ impl HandlerError {
         Self(Fault::poison(fingerprint, message))
     }
 
+    /// As a verdict on the event at `index`.
+    pub fn verdict(self, index: Option<usize>) -> Verdict {
+        self.0.verdict(index)
+    }
+
     /// Something below is down: nothing is blamed, the consumer pauses.
     pub fn infrastructure(error: tidegate_core::Error) -> Self {
         Self(Fault::Infrastructure(error))
@@ -177,7 +182,7 @@ where
             .iter()
             .enumerate()
             .find_map(|(index, event)| (self.0)(tx, event).err().map(|e| (index, e)));
-        ready(failed.map(|(index, error)| error.0.verdict(Some(index))))
+        ready(failed.map(|(index, error)| error.verdict(Some(index))))
     }
 }
 
@@ -190,7 +195,7 @@ where
     }
 
     fn apply<'a>(&'a self, tx: &'a mut SqliteTx<'_>, events: &'a [Delivered]) -> LocalBoxFuture<'a, Verdict> {
-        ready((self.0)(tx, events).err().map(|error| error.0.verdict(None)))
+        ready((self.0)(tx, events).err().map(|error| error.verdict(None)))
     }
 }
 

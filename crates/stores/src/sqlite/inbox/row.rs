@@ -1,13 +1,14 @@
 //! Values as this schema keeps them.
 
-use bytes::Bytes;
 use rusqlite::Row;
 use rusqlite::types::Type;
 use tidegate_core::inbox::{KeyRef, Position};
 use tidegate_core::lane::{LaneId, Lineage};
 use tidegate_core::lease::{Nonce, Token};
 use tidegate_core::stream::{Chain, EntryId};
-use tidegate_core::{Code, Error, Event, Result, Timestamp, Uuid};
+use tidegate_core::{Code, Error, Event, Result, Uuid};
+
+use crate::sqlite::columns;
 
 /// A list as one JSON parameter.
 pub(super) fn json(list: &impl serde::Serialize) -> Result<String> {
@@ -66,18 +67,11 @@ pub(super) fn position(row: &Row<'_>, at: usize) -> rusqlite::Result<Position> {
     })
 }
 
-/// `event_id, topic, event_key, version, content_type, headers, payload, occurred_at` from column `at` on.
+/// An event that is never void, in the columns of [`columns::event`].
 pub(super) fn event(row: &Row<'_>, at: usize) -> rusqlite::Result<Event> {
-    let headers: String = row.get(at + 5)?;
-    Ok(Event {
-        id: Uuid::from_bytes(row.get(at)?),
-        topic: row.get(at + 1)?,
-        key: row.get(at + 2)?,
-        version: row.get(at + 3)?,
-        content_type: row.get(at + 4)?,
-        headers: serde_json::from_str(&headers)
-            .map_err(|e| rusqlite::Error::FromSqlConversionFailure(at + 5, Type::Text, Box::new(e)))?,
-        payload: Bytes::from(row.get::<_, Vec<u8>>(at + 6)?),
-        occurred_at: Timestamp::from_micros(row.get(at + 7)?),
-    })
+    columns::event(row, at)?.ok_or(rusqlite::Error::InvalidColumnType(
+        at,
+        "event_id".into(),
+        Type::Null,
+    ))
 }

@@ -13,6 +13,7 @@ use tidegate_core::{Code, Effect, Error, Result, Timestamp};
 
 use super::row;
 use crate::sqlite::Sql;
+use crate::sqlite::columns::headers_text;
 use crate::sqlite::error::Failure;
 use crate::sqlite::writer::Writer;
 
@@ -79,7 +80,7 @@ impl<'w> SqliteTx<'w> {
                     &event.key,
                     event.version,
                     &event.content_type,
-                    row::json(&event.headers)?,
+                    headers_text(event)?,
                     event.occurred_at.as_micros(),
                     from,
                     event.payload.len(),
@@ -204,7 +205,7 @@ impl InboxTx for SqliteTx<'_> {
             failure,
             at,
         } = skipped;
-        let headers = row::json(&event.headers)?;
+        let headers = headers_text(event)?;
         self.sql().execute(
             "skipping an event",
             include_str!("skip.sql"),
@@ -357,7 +358,7 @@ impl InboxTx for SqliteTx<'_> {
     async fn clear_attempt(&mut self, lane: LaneId, n: u64) -> Result<()> {
         self.sql().execute(
             "forgetting an attempt",
-            "delete from tidegate_inbox_attempt where consumer = ?1 and lineage = ?2 and lane = ?3 and n = ?4",
+            include_str!("clear_attempt.sql"),
             params![
                 self.consumer,
                 lane.lineage.0.as_bytes(),

@@ -42,7 +42,7 @@ create table tidegate_consumer_member (
 ) strict, without rowid;
 
 -- Keys whose head could not be applied: `retrying` at `next_at`, or `dead` until a person acts. `events` counts those
--- that wait, the head included.
+-- that wait, the head included. `told`: a user's sink has taken the dead head.
 create table tidegate_inbox_parked (
   consumer    integer not null,
   lineage     blob    not null,
@@ -57,10 +57,13 @@ create table tidegate_inbox_parked (
   message     text    not null,
   parked_at   integer not null,
   failed_at   integer not null,
+  told        integer not null default 0,
   primary key (consumer, lineage, key)
 ) strict, without rowid;
 
 create index tidegate_inbox_parked_due on tidegate_inbox_parked (consumer, next_at) where state = 'retrying';
+create index tidegate_inbox_parked_untold on tidegate_inbox_parked (consumer, parked_at)
+where state = 'dead' and told = 0;
 
 -- Events that wait behind a parked key, in order of n, as they came.
 create table tidegate_inbox_parked_event (
@@ -74,7 +77,7 @@ create table tidegate_inbox_parked_event (
   event_key    text,
   version      integer,
   content_type text    not null,
-  headers      text    not null,
+  headers      text,
   payload      blob    not null,
   occurred_at  integer not null,
   primary key (consumer, lineage, key, n)
@@ -93,16 +96,19 @@ create table tidegate_inbox_skipped (
   fingerprint  text    not null,
   message      text    not null,
   skipped_at   integer not null,
+  told         integer not null default 0,
   event_id     blob    not null,
   topic        text    not null,
   event_key    text,
   version      integer,
   content_type text    not null,
-  headers      text    not null,
+  headers      text,
   payload      blob    not null,
   occurred_at  integer not null,
   primary key (consumer, lineage, lane, n)
 ) strict;
+
+create index tidegate_inbox_skipped_untold on tidegate_inbox_skipped (consumer, skipped_at) where told = 0;
 
 -- Attempts that have no result yet. `tenures` counts the tokens under which event n was begun.
 create table tidegate_inbox_attempt (
@@ -115,7 +121,7 @@ create table tidegate_inbox_attempt (
   primary key (consumer, lineage, lane, n)
 ) strict, without rowid;
 
--- What people did to dead letters, and why.
+-- What people did to dead letters, and why: positions only, neither payload nor key.
 create table tidegate_inbox_audit (
   id          integer primary key autoincrement,
   consumer    integer not null,
@@ -124,10 +130,8 @@ create table tidegate_inbox_audit (
   reason      text    not null,
   lineage     blob    not null,
   lane        integer not null,
-  n           integer,
-  key         text    not null,
-  event_id    blob,
-  topic       text,
+  n           integer not null,
+  event_id    blob    not null,
   fingerprint text    not null
 ) strict;
 

@@ -1,0 +1,230 @@
+//! What people do when something could not be applied: look, redrive, discard, go back. Redacted everywhere.
+
+use crate::daemon::{Daemon, rows, shop, wait_for};
+use crate::world::{CANARY, World};
+
+/// A key whose first event the projection refuses, and one that is well.
+fn parked(world: &World) -> Daemon {
+    let daemon = Daemon::start(world, &["-c", "tidegate.toml"]);
+    let lines = format!(
+        "{{\"topic\":\"o\",\"key\":1,\"version\":1,\"payload\":{{\"wrong\":\"{CANARY}\",\"email\":\"{CANARY}@example.com\"}}}}\n\
+         {{\"topic\":\"o\",\"key\":1,\"version\":2,\"payload\":{{\"id\":1,\"total\":9}}}}\n\
+         {{\"topic\":\"o\",\"key\":2,\"version\":1,\"payload\":{{\"id\":2,\"total\":6}}}}\n"
+    );
+    world
+        .run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes())
+        .ok();
+    wait_for("the healthy key", || (rows(world) == [(2, 6, 1)]).then_some(()));
+    wait_for("the queue", || {
+        (letters(world).first()?["waiting"] == 2).then_some(())
+    });
+    daemon
+}
+
+fn letters(world: &World) -> Vec<serde_json::Value> {
+    world
+        .run(&["dead-letter", "ls", "-c", "tidegate.toml", "--json"])
+        .ok()
+        .lines()
+}
+
+#[test]
+fn a_dead_letter_is_shown_redacted_and_discarded_with_a_reason() {
+    let world = shop();
+    let daemon = parked(&world);
+    let listed = letters(&world);
+    assert_eq!(listed.len(), 1);
+    let id = listed[0]["id"].as_str().expect("an id").to_owned();
+
+    for args in [
+        &["dead-letter", "ls", "-c", "tidegate.toml"][..],
+        &["dead-letter", "ls", "-c", "tidegate.toml", "--json"],
+        &["dead-letter", "show", &id, "-c", "tidegate.toml"],
+        &["dead-letter", "show", &id, "-c", "tidegate.toml", "--json"],
+    ] {
+        let said = world.run(args).ok();
+        assert!(!said.out.contains("@example.com"), "{said:?}");
+        assert!(!said.out.contains("4111111111111111"), "{said:?}");
+    }
+
+    let without = world.run(&["dead-letter", "discard", &id, "-c", "tidegate.toml"]);
+    assert_eq!(without.status, 2, "{without:?}");
+    assert!(without.err.contains("--reason <TEXT>"), "{without:?}");
+    world
+        .run(&["dead-letter", "discard", &id, "-c", "tidegate.toml", "--reason", " "])
+        .fails(
+            2,
+            "error: TG0003 an option is outside its limits: the reason is 0 bytes; it needs 1 to 1024\n  read on: tidegate \
+             explain TG0003\n",
+        );
+    let discard = [
+        "dead-letter",
+        "discard",
+        &id,
+        "-c",
+        "tidegate.toml",
+        "--reason",
+        "the producer was wrong",
+    ];
+    assert_eq!(world.run(&discard).ok().err, format!("{id} is discarded\n"));
+    assert_eq!(
+        world.run(&discard).ok().err,
+        format!("{id} was discarded before\n")
+    );
+
+    wait_for("the key", || {
+        (rows(&world) == [(1, 9, 2), (2, 6, 1)]).then_some(())
+    });
+    let audit = world
+        .run(&["dead-letter", "audit", "-c", "tidegate.toml", "--json"])
+        .ok()
+        .lines();
+    assert_eq!(
+        (&audit[0]["action"], &audit[0]["reason"]),
+        (&"discard".into(), &"the producer was wrong".into())
+    );
+    assert!(letters(&world).is_empty());
+    daemon.stop();
+}
+
+#[test]
+fn a_redriven_key_is_applied_in_order_once_its_cause_is_gone() {
+    let world = shop();
+    let target = rusqlite::Connection::open(world.path("target.db")).expect("opened");
+    target.execute_batch("create trigger no before insert on orders_copy when new.id = 1 begin select raise(abort, 'no'); end").expect("made");
+    let daemon = Daemon::start(
+        &world,
+        &["-c", "tidegate.toml", "--set", "consumer.copy.attempts_max=1"],
+    );
+    let lines = "{\"topic\":\"o\",\"key\":1,\"version\":1,\"payload\":{\"id\":1,\"total\":5}}\n\
+                 {\"topic\":\"o\",\"key\":1,\"version\":2,\"payload\":{\"id\":1,\"total\":7}}\n";
+    world
+        .run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes())
+        .ok();
+    wait_for("the dead key", || {
+        (letters(&world).first()?["state"] == "dead").then_some(())
+    });
+    target.execute_batch("drop trigger no").expect("repaired");
+    let said = world
+        .run(&["dead-letter", "redrive", "--all", "-c", "tidegate.toml", "--json"])
+        .ok();
+    assert_eq!(said.json(), serde_json::json!({ "redriven_keys": 1 }));
+    wait_for("the row", || (rows(&world) == [(1, 7, 2)]).then_some(()));
+    daemon.stop();
+}
+
+#[test]
+fn a_letter_that_is_not_there_or_not_an_id_is_said_so() {
+    let world = shop();
+    parked(&world).stop();
+    let nowhere = "00000000000000000000000000000000/3/4";
+    world.run(&["dead-letter", "show", nowhere, "-c", "tidegate.toml"]).fails(
+        5,
+        &format!(
+            "error: TG0005 the named thing does not exist: no dead letter at {nowhere}\n  read on: tidegate explain TG0005\n"
+        ),
+    );
+    let said = world.run(&["dead-letter", "show", "seven", "-c", "tidegate.toml"]);
+    assert_eq!(said.status, 2);
+    assert!(
+        said.err
+            .contains("a dead letter's id is lineage/slot/number, as `dead-letter ls` prints it"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_rewind_applies_again_what_the_stream_holds_and_is_audited() {
+    let world = shop();
+    let daemon = Daemon::start(&world, &["-c", "tidegate.toml"]);
+    let lines = "{\"topic\":\"o\",\"key\":1,\"version\":1,\"payload\":{\"id\":1,\"total\":5}}\n\
+                 {\"topic\":\"o\",\"key\":1,\"version\":2,\"payload\":{\"id\":1,\"total\":7}}\n";
+    world
+        .run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes())
+        .ok();
+    wait_for("the row", || (rows(&world) == [(1, 7, 2)]).then_some(()));
+    let target = rusqlite::Connection::open(world.path("target.db")).expect("opened");
+    target.execute("delete from orders_copy", []).expect("damaged");
+
+    let lag = world
+        .run(&["consumer", "lag", "-c", "tidegate.toml", "--json"])
+        .ok()
+        .lines();
+    let lane = lag.iter().find(|lane| lane["hw"] == 2).expect("a lane")["lane"].to_string();
+    let rewind = |to: &str| {
+        world.run(&[
+            "consumer",
+            "rewind",
+            "copy",
+            "-c",
+            "tidegate.toml",
+            "--lane",
+            &lane,
+            "--to",
+            to,
+            "--reason",
+            "lost rows",
+        ])
+    };
+    rewind("3").fails(
+        5,
+        &format!(
+            "error: TG0005 the named thing does not exist: the stream does not hold number 3 of lane {lane}; it holds nothing \
+             from there on\n  read on: tidegate explain TG0005\n"
+        ),
+    );
+    assert_eq!(
+        rewind("0").ok().err,
+        format!("lane {lane} is at 0; 2 events will be applied again\n")
+    );
+    wait_for("the row again", || (rows(&world) == [(1, 7, 2)]).then_some(()));
+    let audit = world
+        .run(&["dead-letter", "audit", "-c", "tidegate.toml", "--json"])
+        .ok()
+        .lines();
+    assert_eq!(
+        (&audit[0]["action"], &audit[0]["reason"]),
+        (&"rewind".into(), &"lost rows".into())
+    );
+    daemon.stop();
+}
+
+#[test]
+fn a_rewind_past_parked_events_takes_them_from_the_stream_again() {
+    let world = shop();
+    let daemon = parked(&world);
+    let lag = world
+        .run(&["consumer", "lag", "-c", "tidegate.toml", "--json"])
+        .ok()
+        .lines();
+    let lane = lag.iter().find(|lane| lane["hw"] == 2).expect("a lane")["lane"].to_string();
+    world
+        .run(&[
+            "consumer",
+            "rewind",
+            "copy",
+            "-c",
+            "tidegate.toml",
+            "--lane",
+            &lane,
+            "--to",
+            "0",
+            "--reason",
+            "again",
+        ])
+        .ok();
+    // The same event fails again, and the same queue forms behind it.
+    wait_for("the queue", || {
+        (letters(&world).first()?["waiting"] == 2).then_some(())
+    });
+    let target = rusqlite::Connection::open(world.path("target.db")).expect("opened");
+    let books: i64 = target
+        .query_row(
+            "select count(*) from tidegate_consumer_lane where hw <> start + applied + voids + skipped + parked + discarded",
+            [],
+            |row| row.get(0),
+        )
+        .expect("counted");
+    assert_eq!(books, 0, "the books of every lane add up");
+    daemon.stop();
+}

@@ -1,0 +1,61 @@
+//! Deliberate bugs, each put in at the edge between a machine and its store; each must be caught.
+
+macro_rules! canaries {
+    ($($variant:ident = $name:literal, $checkers:expr, $doc:literal;)+) => {
+        /// A deliberate bug.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Canary { $(#[doc = $doc] $variant,)+ }
+
+        impl Canary {
+            /// Every canary.
+            pub const ALL: [Canary; [$($name),+].len()] = [$(Canary::$variant,)+];
+
+            /// As printed.
+            pub fn name(self) -> &'static str {
+                match self { $(Canary::$variant => $name,)+ }
+            }
+
+            /// Checkers of which one must catch it.
+            pub fn checkers(self) -> &'static [&'static str] {
+                match self { $(Canary::$variant => &$checkers,)+ }
+            }
+        }
+    };
+}
+
+canaries! {
+    AppendBeforePlan = "append before the plan commits", ["N1", "N2"],
+        "A turn answers at once and commits a moment later, or never.";
+    PlanUnfenced = "plan unfenced", ["F1"],
+        "A turn takes whatever token the lane has.";
+    RetryBySequence = "retry recognised by sequence", ["O1"],
+        "A refused append counts as one that was there already.";
+    AppendAboveRegister = "stream accepts a number above its register", ["N3"],
+        "The register moves to whatever number comes.";
+    SettleByPredicate = "settle by predicate", ["O1"],
+        "A turn settles everything planned, not the exact rows that were acknowledged.";
+    HoleForVoid = "hole instead of void marker", ["N3"],
+        "A void number moves the register and leaves no entry.";
+    UnknownIsDone = "unknown append counted as done", ["O1"],
+        "An append whose reply is lost counts as carried out.";
+    DedupeOutside = "dedupe outside the transaction", ["C1", "C2"],
+        "The position commits after the effect, apart from it.";
+    DropPrefix = "drop the prefix when isolating a failure", ["C2"],
+        "The events before a failing one are not run again.";
+    ApplyUnfenced = "apply unfenced", ["F1"],
+        "The apply transaction takes whatever token the lane has.";
+    OvertakeParked = "events overtake their parked key", ["C4"],
+        "The apply transaction does not see that a key is parked.";
+    PositionJumpsGap = "position jumps a gap", ["C2"],
+        "A hole in the numbers is passed over.";
+    CursorSkips = "cursor skips a gap", ["C5"],
+        "An idle lane's cursor moves to the end of the stream, whatever was read.";
+    ReleaseBeforeDrain = "release before drain", ["S1"],
+        "A stopping process releases its lanes first and ends its work second.";
+    RefillRenumbers = "refill with new numbers", ["N1"],
+        "The archive does not keep numbers: history comes back in other ones.";
+    AttemptsForgotten = "attempts forgotten", ["Quiet"],
+        "Careful mode does not remember that an event ended a process.";
+    MessageInClear = "message in clear", ["Q3"],
+        "Dead letters keep messages as the handler wrote them.";
+}

@@ -1,0 +1,415 @@
+//! Carries out effects on the memory stores, looks at what changed, and puts the canaries in.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tidegate_core::inbox::transaction::{Advance, Tally};
+use tidegate_core::inbox::{self, Applied, Batch, LaneApplied, Position, consumer};
+use tidegate_core::lane::LaneId;
+use tidegate_core::lease::{Nonce, Token};
+use tidegate_core::memory::inbox::Contents as Inbox;
+use tidegate_core::memory::{MemoryOutbox, MemoryStream};
+use tidegate_core::outbox::{LaneTurn, Park, ParkReply, Planned, Refill, Turn, Turned, relay};
+use tidegate_core::store::{InboxStore, OutboxStore, Sink, StreamStore};
+use tidegate_core::stream::{Appended, Chain, EntryId, LaneAppend, Lost, Register};
+use tidegate_core::{Reply, Result};
+
+use super::canary::Canary;
+use super::check::{Checked, Truth, Violation, Writer};
+use super::coverage::Coverage;
+use super::db::{Db, Inside};
+use super::handler::{SimHandler, redact};
+use super::node::{Effect, Input};
+
+/// Everything that outlives a process.
+pub(super) struct Stores {
+    pub(super) outbox: MemoryOutbox,
+    pub(super) stream: MemoryStream,
+    pub(super) db: Db,
+    pub(super) inside: Rc<RefCell<Inside>>,
+    pub(super) handler: SimHandler,
+    pub(super) options: inbox::Options,
+    pub(super) canary: Option<Canary>,
+    pub(super) truth: Truth,
+    pub(super) coverage: Coverage,
+}
+
+/// Memory stores are ready at once.
+pub(super) fn ready<T>(future: impl Future<Output = T>) -> T {
+    match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => unreachable!("a memory store is always ready"),
+    }
+}
+
+fn reply<T>(future: impl Future<Output = Result<T>>) -> Reply<T> {
+    ready(future).into()
+}
+
+impl Stores {
+    pub(super) fn is(&self, canary: Canary) -> bool {
+        self.canary == Some(canary)
+    }
+
+    /// Carries out one effect of a member.
+    pub(super) fn perform(&mut self, member: Nonce, effect: &Effect) -> Result<Input, Violation> {
+        Ok(match effect.clone() {
+            Effect::Relay(effect) => Input::Relay(self.relay(member, effect)?),
+            Effect::Consumer(effect) => Input::Consumer(self.consumer(member, effect)?),
+        })
+    }
+
+    fn relay(&mut self, member: Nonce, effect: relay::Effect) -> Result<relay::Input, Violation> {
+        use relay::{Effect as R, Input as I};
+        Ok(match effect {
+            R::Hold(hold) => I::Held(reply(self.outbox.hold(hold))),
+            R::Turn(turn) => I::Turned(self.turn(turn)?),
+            R::Append(lanes) => I::Appended(self.append(lanes)?),
+            R::Register(lanes) => I::Registered(reply(self.stream.register(lanes))),
+            R::Refill {
+                lane,
+                token,
+                from,
+                limit,
+            } => {
+                let refill = reply(self.outbox.refill(member, lane, token, from, limit));
+                I::Refilled(self.renumbered(lane, from, refill))
+            }
+            R::Park(park) => I::Parked(self.park(park)?),
+            R::Declare(lost, token) => I::Declared(self.declare(lost, token)),
+            R::Note(_) | R::Stopped => I::Tick,
+        })
+    }
+
+    // ---- outbox ----
+
+    fn turn(&mut self, turn: Turn) -> Result<Reply<Vec<Turned>>, Violation> {
+        let before = self.outbox.contents();
+        let writer = Writer {
+            member: turn.member,
+            lanes: turn.lanes.iter().map(|l| (l.lane, l.token)).collect(),
+        };
+        let turned = match self.canary {
+            Some(Canary::PlanUnfenced) => self.turn_unfenced(&turn),
+            Some(Canary::SettleByPredicate) => reply(self.outbox.turn(self.settle_all(turn))),
+            _ => reply(self.outbox.turn(turn)),
+        };
+        let after = self.outbox.contents();
+        if self.is(Canary::AppendBeforePlan) && self.inside.borrow_mut().rng.bool() {
+            self.outbox.restore(before);
+            return Ok(turned);
+        }
+        let fenced = |t: &Turned| t.outcome == tidegate_core::outbox::LaneTurned::Fenced;
+        let stale = matches!(&turned, Reply::Done(turned) if turned.iter().any(fenced));
+        self.coverage.hit_if(stale, "stale write refused");
+        self.truth.outbox(&before, &after, &writer, false)?;
+        Ok(turned)
+    }
+
+    /// Canary: each lane's turn under whatever token the lane has.
+    fn turn_unfenced(&self, turn: &Turn) -> Reply<Vec<Turned>> {
+        let rows = self.outbox.contents().lanes;
+        let mut all = Vec::new();
+        for lane in &turn.lanes {
+            let row = &rows[usize::from(lane.lane.slot)];
+            let turn = Turn {
+                member: row.owner.unwrap_or(turn.member),
+                lanes: vec![LaneTurn {
+                    token: row.token,
+                    ..*lane
+                }],
+                bytes_max: turn.bytes_max,
+            };
+            match reply(self.outbox.turn(turn)) {
+                Reply::Done(turned) => all.extend(turned),
+                no => return no,
+            }
+        }
+        Reply::Done(all)
+    }
+
+    /// Canary: settles all that is planned.
+    fn settle_all(&self, mut turn: Turn) -> Turn {
+        let rows = self.outbox.contents().lanes;
+        for lane in turn.lanes.iter_mut().filter(|l| l.settle.is_some()) {
+            let planned = rows[usize::from(lane.lane.slot)].state.planned;
+            lane.settle = Some((planned, self.truth.chain((lane.lane.slot, planned))));
+        }
+        turn
+    }
+
+    fn park(&mut self, park: Park) -> Result<Reply<ParkReply>, Violation> {
+        let before = self.outbox.contents();
+        let writer = Writer {
+            member: park.member,
+            lanes: vec![(park.lane, park.token)],
+        };
+        let parked = reply(self.outbox.park(park));
+        let after = self.outbox.contents();
+        self.truth.outbox(&before, &after, &writer, true)?;
+        let follower = matches!(&parked, Reply::Done(ParkReply::Parked { voided, .. }) if voided.len() > 1);
+        self.coverage.hit_if(follower, "relay voided a follower");
+        Ok(parked)
+    }
+
+    /// Canary: the archive forgot the first number, and counts on from there.
+    fn renumbered(&self, lane: LaneId, from: u64, refill: Reply<Refill>) -> Reply<Refill> {
+        let (true, Reply::Done(Refill::Events(events))) = (self.is(Canary::RefillRenumbers), &refill) else {
+            return refill;
+        };
+        if events.len() < 2 {
+            return refill;
+        }
+        let mut chain = self.truth.chain((lane.slot, from.saturating_sub(1)));
+        let next = |(n, (planned, _)): (u64, &(Planned, Chain))| {
+            chain = chain.next(n, planned.event.as_ref().map(|e| e.id));
+            let event = planned.event.clone();
+            (Planned { n, event }, chain)
+        };
+        Reply::Done(Refill::Events(
+            (from..).zip(&events[1..]).map(next).collect(),
+        ))
+    }
+
+    // ---- stream ----
+
+    fn append(&mut self, lanes: Vec<LaneAppend>) -> Result<Reply<Vec<Appended>>, Violation> {
+        let before = self.stream.contents();
+        let mut outcomes = match self.canary {
+            Some(Canary::AppendAboveRegister) => {
+                self.raise_registers(&lanes);
+                reply(self.stream.append(lanes.clone()))
+            }
+            Some(Canary::HoleForVoid) => Reply::Done(lanes.iter().map(|l| self.append_holes(l)).collect()),
+            _ => reply(self.stream.append(lanes.clone())),
+        };
+        self.truth.appended(&before, &self.stream.contents(), &lanes)?;
+        if let Reply::Done(outcomes) = &mut outcomes {
+            for (append, outcome) in lanes.iter().zip(outcomes) {
+                self.refused(append, outcome);
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn refused(&mut self, append: &LaneAppend, outcome: &mut Appended) {
+        let last = append.entries.last().map_or(0, |e| e.n);
+        match outcome {
+            Appended::Moved(_) => {
+                self.truth.moved += 1;
+                self.coverage.hit("stream refused a moved append");
+                if self.is(Canary::RetryBySequence) {
+                    *outcome = Appended::Through(last);
+                }
+            }
+            Appended::Fenced(_) => self.coverage.hit("stream refused a stale token"),
+            // The others of its lane come again without it.
+            Appended::Poison { .. } => self.truth.handed_over(append.lane.slot),
+            Appended::Through(_) | Appended::Paused(_) => {}
+        }
+    }
+
+    /// Canary: the register goes to just below whatever comes.
+    fn raise_registers(&self, lanes: &[LaneAppend]) {
+        let mut contents = self.stream.contents();
+        for append in lanes {
+            let first = append.entries.first().map_or(0, |e| e.n);
+            let register = contents.registers.entry(append.lane).or_default();
+            if first > register.n + 1 {
+                let n = first - 1;
+                let chain = self.truth.chain((append.lane.slot, n));
+                *register = Register {
+                    n,
+                    chain,
+                    ..*register
+                };
+            }
+        }
+        self.stream.restore(contents);
+    }
+
+    /// Canary: a void number leaves no entry.
+    fn append_holes(&self, append: &LaneAppend) -> Appended {
+        let mut end = Appended::Through(0);
+        for entry in &append.entries {
+            if entry.event.is_none() {
+                let mut contents = self.stream.contents();
+                let register = contents.registers.entry(append.lane).or_default();
+                if register.n + 1 == entry.n && append.token >= register.token {
+                    *register = Register {
+                        n: entry.n,
+                        token: append.token,
+                        chain: entry.chain,
+                    };
+                    self.stream.restore(contents);
+                    end = Appended::Through(entry.n);
+                    continue;
+                }
+            }
+            let one = LaneAppend {
+                entries: vec![entry.clone()],
+                ..append.clone()
+            };
+            match ready(self.stream.append(vec![one])) {
+                Ok(outcomes) => end = outcomes[0].clone(),
+                Err(error) => return Appended::Paused(error.to_string()),
+            }
+            if !matches!(end, Appended::Through(_)) {
+                return end;
+            }
+        }
+        end
+    }
+
+    fn declare(&self, lost: Lost, token: Token) -> Reply<Appended> {
+        reply(self.stream.declare_lost(lost, token))
+    }
+
+    // ---- inbox ----
+
+    fn consumer(&mut self, member: Nonce, effect: consumer::Effect) -> Result<consumer::Input, Violation> {
+        use consumer::{Effect as C, Input as I};
+        let inbox = self.db.inbox.clone();
+        Ok(match effect {
+            C::Hold(hold) => I::Held(reply(inbox.hold(hold))),
+            C::Registers => I::Registers(reply(self.stream.registers())),
+            C::Discover(lanes) => I::Discovered(reply(inbox.register(lanes))),
+            C::Read {
+                after,
+                lanes,
+                limit,
+                bytes_max,
+            } => I::Page(reply(self.stream.read(after, Some(lanes), limit, bytes_max))),
+            C::Apply(batch) => I::Applied(self.apply(&batch)?),
+            C::Retry(retry) => {
+                let writer = Writer {
+                    member,
+                    lanes: retry.lanes.clone(),
+                };
+                let (handler, options, db) = (&self.handler, &self.options, &self.db);
+                let retried = reply(inbox::apply::retry(db, handler, options, &self.redact(), &retry));
+                self.committed(&writer)?;
+                I::Retried(retried)
+            }
+            C::MoveCursors(cursors) => I::CursorsMoved(self.move_cursors(member, cursors)?),
+            C::Note(_) | C::Stopped => I::Tick,
+        })
+    }
+
+    fn redact(&self) -> fn(&str) -> String {
+        if self.is(Canary::MessageInClear) {
+            str::to_owned
+        } else {
+            redact
+        }
+    }
+
+    fn apply(&mut self, batch: &Batch) -> Result<Reply<Applied>, Violation> {
+        let writer = Writer {
+            member: batch.member,
+            lanes: batch.lanes.iter().map(|l| (l.lane, l.token)).collect(),
+        };
+        let (handler, options, db) = (&self.handler, &self.options, &self.db);
+        let mut applied = reply(inbox::apply::apply(db, handler, options, &self.redact(), batch));
+        self.coverage.hit_if(batch.careful, "careful batch");
+        self.committed(&writer)?;
+        if let Reply::Done(applied) = &mut applied {
+            self.truth.went_on(batch, applied)?;
+            self.truth.duplicates += applied.counts.duplicates;
+            if self.is(Canary::PositionJumpsGap) {
+                self.jump_gaps(batch, applied)?;
+            }
+        }
+        Ok(applied)
+    }
+
+    /// Looks at each snapshot that the last call committed.
+    fn committed(&mut self, writer: &Writer) -> Checked {
+        let (commits, met) = {
+            let mut inside = self.inside.borrow_mut();
+            (std::mem::take(&mut inside.commits), std::mem::take(&mut inside.met))
+        };
+        met.into_iter().for_each(|point| self.coverage.hit(point));
+        for (before, after) in &commits {
+            let crashed = |c: &Inbox| {
+                let class = tidegate_core::inbox::Class::Crash;
+                c.parked.values().filter(|p| p.failure.class == class).count()
+            };
+            let more = crashed(after) > crashed(before);
+            self.coverage.hit_if(more, "event dead after crashes");
+            self.truth.inbox(before, after, writer)?;
+            self.truth.cursors(after, &self.stream.contents())?;
+        }
+        Ok(())
+    }
+
+    /// Canary: passes over what is missing.
+    fn jump_gaps(&mut self, batch: &Batch, applied: &Applied) -> Checked {
+        for (lane, outcome) in &applied.lanes {
+            let named = batch.lanes.iter().find(|l| l.lane == *lane);
+            let (Some(named), LaneApplied::Gap { hw, next }) = (named, outcome) else {
+                continue;
+            };
+            let to = Position {
+                hw: next - 1,
+                chain: self.truth.chain((lane.slot, next - 1)),
+                cursor: EntryId::START,
+                clean: false,
+            };
+            let advance = Advance {
+                lane: *lane,
+                token: named.token,
+                from: *hw,
+                to,
+                tally: Tally::default(),
+            };
+            let jumped = ready(self.db.jump(batch.member, advance));
+            let writer = Writer {
+                member: batch.member,
+                lanes: vec![(*lane, named.token)],
+            };
+            if jumped.is_ok() {
+                self.committed(&writer)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn move_cursors(
+        &mut self,
+        member: Nonce,
+        mut cursors: Vec<(LaneId, Token, EntryId)>,
+    ) -> Result<Reply<u64>, Violation> {
+        let inbox = self.db.inbox.clone();
+        if self.is(Canary::CursorSkips) {
+            let end = EntryId(0, self.stream.contents().last);
+            let rows = inbox.contents();
+            let mine = rows.lanes.iter().filter(|row| row.owner == Some(member));
+            cursors = mine.map(|row| (row.lane, row.token, end)).collect();
+        }
+        let moved = reply(inbox.move_cursors(member, cursors));
+        let contents: Arc<Inbox> = inbox.contents();
+        self.truth.cursors(&contents, &self.stream.contents())?;
+        if let Some(lowest) = contents.lanes.iter().map(|row| row.state.cursor).min() {
+            let _ = ready(self.stream.publish_hold("sim".into(), lowest));
+        }
+        Ok(moved)
+    }
+
+    /// Deletes old entries, if somebody keeps a hold.
+    pub(super) fn trim(&mut self) -> Checked {
+        let before = self.stream.contents();
+        if before.holds.is_empty() {
+            return Ok(());
+        }
+        let trimmed = ready(self.stream.trim(tidegate_core::Timestamp::from_micros(i64::MAX), 50));
+        self.coverage
+            .hit_if(trimmed.is_ok_and(|n| n > 0), "stream trimmed");
+        let inbox = self.db.inbox.contents();
+        self.truth.trimmed(&before, &self.stream.contents(), &inbox)
+    }
+}

@@ -1,0 +1,129 @@
+//! A declared projection as a handler: one upsert and one delete for a batch.
+
+use rusqlite::Connection;
+use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
+use tidegate_core::inbox::projection::{Folded, Projection};
+use tidegate_core::inbox::{Delivered, Verdict};
+use tidegate_core::{Code, Error, Result};
+
+use super::inbox::{HandlerError, SqliteTx};
+
+/// Writes events to a table as [`Projection`] declares.
+#[derive(Debug, Clone)]
+pub struct SqliteProjection {
+    projection: Projection,
+    upsert: String,
+    delete: String,
+}
+
+impl SqliteProjection {
+    /// Prepares the statements.
+    ///
+    /// # Errors
+    /// [`Code::OptionsInvalid`] listing every invalid name.
+    pub fn new(projection: Projection) -> Result<Self> {
+        projection.validate()?;
+        Ok(Self {
+            upsert: upsert(&projection),
+            delete: delete(&projection),
+            projection,
+        })
+    }
+
+    /// Checks the statements against the tables: that they exist, and that the key is unique.
+    ///
+    /// # Errors
+    /// [`Code::OptionsInvalid`] with SQLite's words, which name tables and columns.
+    pub fn check(&self, connection: &Connection) -> Result<()> {
+        for text in [&self.upsert, &self.delete] {
+            connection.prepare(text).map_err(|e| {
+                let table = &self.projection.table;
+                Error::new(Code::OptionsInvalid, format!("projection into {table:?}: {e}"))
+            })?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, tx: &Connection, folded: &Folded) -> Result<(), HandlerError> {
+        if !folded.upserts.is_empty() {
+            let rows = serde_json::to_string(&folded.upserts)?;
+            tx.prepare_cached(&self.upsert)?.execute([rows])?;
+        }
+        if !folded.deletes.is_empty() {
+            let keys = serde_json::to_string(&folded.deletes)?;
+            tx.prepare_cached(&self.delete)?.execute([keys])?;
+        }
+        Ok(())
+    }
+
+    fn apply_all(&self, tx: &Connection, events: &[Delivered]) -> Verdict {
+        let folded = match self.projection.fold(events) {
+            Ok(folded) => folded,
+            Err((index, failure)) => {
+                return Verdict::Failed {
+                    index: Some(index),
+                    failure,
+                };
+            }
+        };
+        self.write(tx, &folded)
+            .map_or_else(|error| error.verdict(None), |()| Verdict::Applied)
+    }
+}
+
+impl Handler<SqliteTx<'_>> for SqliteProjection {
+    fn mode(&self) -> Mode {
+        Mode::Batch
+    }
+
+    fn apply<'a>(&'a self, tx: &'a mut SqliteTx<'_>, events: &'a [Delivered]) -> LocalBoxFuture<'a, Verdict> {
+        Box::pin(std::future::ready(self.apply_all(tx, events)))
+    }
+}
+
+fn upsert(projection: &Projection) -> String {
+    let table = quoted_table(&projection.table);
+    let names: Vec<String> = projection.names().map(quoted).collect();
+    let values: Vec<String> = (0..names.len()).map(|at| format!("value ->> {at}")).collect();
+    let sets: Vec<String> = names[1..]
+        .iter()
+        .map(|name| format!("{name} = excluded.{name}"))
+        .collect();
+    let action = if sets.is_empty() {
+        "nothing".to_owned()
+    } else {
+        format!("update set {}", sets.join(", "))
+    };
+    let newer = projection.version.as_deref().map_or_else(String::new, |version| {
+        let version = quoted(version);
+        format!(" where target.{version} is null or target.{version} < excluded.{version}")
+    });
+    // Without "where true" the parser takes "on conflict" for a join.
+    format!(
+        "insert into {table} as target ({}) select {} from json_each(?1) where true on conflict ({}) do {action}{newer}",
+        names.join(", "),
+        values.join(", "),
+        names[0],
+    )
+}
+
+/// The inner join finds the rows by their index; a correlated condition would read the whole table.
+fn delete(projection: &Projection) -> String {
+    let (table, key) = (quoted_table(&projection.table), quoted(&projection.key));
+    let older = projection.version.as_deref().map_or_else(String::new, |version| {
+        let version = quoted(version);
+        format!(" where target.{version} is null or target.{version} <= gone.value ->> 1")
+    });
+    format!(
+        "delete from {table} where {key} in (select target.{key} from json_each(?1) as gone \
+         join {table} as target on target.{key} = gone.value ->> 0{older})"
+    )
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{name}\"")
+}
+
+fn quoted_table(table: &str) -> String {
+    table.split('.').map(quoted).collect::<Vec<_>>().join(".")
+}
