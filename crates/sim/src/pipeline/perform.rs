@@ -22,7 +22,7 @@ use super::canary::Canary;
 use super::check::{Checked, Truth, Violation, Writer};
 use super::coverage::Coverage;
 use super::db::{Db, Inside};
-use super::handler::{SimHandler, redact};
+use super::handler::{Redaction, SimHandler};
 use super::node::{Effect, Input};
 
 /// Everything that outlives a process.
@@ -289,7 +289,13 @@ impl Stores {
                     lanes: retry.lanes.clone(),
                 };
                 let (handler, options, db) = (&self.handler, &self.options, &self.db);
-                let retried = reply(inbox::apply::retry(db, handler, options, &self.redact(), &retry));
+                let retried = reply(inbox::apply::retry(
+                    db,
+                    handler,
+                    options,
+                    &self.redaction(),
+                    &retry,
+                ));
                 self.committed(&writer)?;
                 I::Retried(retried)
             }
@@ -298,12 +304,9 @@ impl Stores {
         })
     }
 
-    fn redact(&self) -> fn(&str) -> String {
-        if self.is(Canary::MessageInClear) {
-            str::to_owned
-        } else {
-            redact
-        }
+    fn redaction(&self) -> Redaction {
+        let works = !self.is(Canary::MessageInClear);
+        Redaction { works }
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<Reply<Applied>, Violation> {
@@ -312,7 +315,13 @@ impl Stores {
             lanes: batch.lanes.iter().map(|l| (l.lane, l.token)).collect(),
         };
         let (handler, options, db) = (&self.handler, &self.options, &self.db);
-        let mut applied = reply(inbox::apply::apply(db, handler, options, &self.redact(), batch));
+        let mut applied = reply(inbox::apply::apply(
+            db,
+            handler,
+            options,
+            &self.redaction(),
+            batch,
+        ));
         self.coverage.hit_if(batch.careful, "careful batch");
         self.committed(&writer)?;
         if let Reply::Done(applied) = &mut applied {

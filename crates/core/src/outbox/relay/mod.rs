@@ -618,7 +618,7 @@ impl Machine {
         let appending: Vec<_> = self.append.iter().flatten().map(|(id, _)| *id).collect();
         let turning: Vec<_> = self.turn.iter().flatten().map(|(id, _)| *id).collect();
         for (id, lane) in &mut self.lanes {
-            if appending.contains(id) || turning.contains(id) {
+            if appending.contains(id) || turning.contains(id) || !self.own.may_work(*id) {
                 continue;
             }
             if let Some(effect) = lane.chore(*id, member, limit) {

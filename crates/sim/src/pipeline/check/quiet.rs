@@ -27,7 +27,7 @@ impl Truth {
         self.parked_at_source(state)?;
         for row in &state.inbox.lanes {
             let end = state.stream.registers.get(&row.lane).map_or(0, |r| r.n);
-            let stopped = is_lost(state, (row.lane.slot, row.state.hw + 1));
+            let stopped = self.is_gone(state, (row.lane.slot, row.state.hw + 1));
             ensure("Quiet", row.state.hw == end || stopped, || {
                 format!("lane {}: applied to {} of {end}", row.lane.slot, row.state.hw)
             })?;
@@ -43,7 +43,12 @@ impl Truth {
     /// Whether some consumer lane can go no further: what it needs is declared lost.
     pub(crate) fn is_stuck(&self, state: &State<'_>) -> bool {
         let mut rows = state.inbox.lanes.iter();
-        rows.any(|row| is_lost(state, (row.lane.slot, row.state.hw + 1)))
+        rows.any(|row| self.is_gone(state, (row.lane.slot, row.state.hw + 1)))
+    }
+
+    /// Declared lost, or trimmed too early by a hold that a loss had made meaningless.
+    fn is_gone(&self, state: &State<'_>, at: At) -> bool {
+        is_lost(state, at) || (self.losses > 0 && self.trimmed.contains(&at))
     }
 
     /// The stream holds each number, or it was trimmed, or it is declared lost; and only what was destroyed is.
