@@ -12,7 +12,7 @@ const INTRODUCTION: &str = "\
 # Commands
 
 Made by `crates/cli/tests/cli/golden.rs` from the binary's own words; the test compares the two, and `BLESS=1 cargo test \
--p tidegate-cli` writes the page anew. In transcripts, what differs from run to run is replaced: `<id>`, `<time>`, `<port>`.
+-p tidegate-cli` writes the page anew. In transcripts, what differs from run to run is replaced: `<id>`, `<time>`, `<token>`, `<port>`.
 
 Data goes to standard output, words for people to standard error. With `--json` a command prints one object, or one a \
 line, and an error is an object `{\"error\":{\"code\",\"title\",\"message\",\"causes\",\"effect\",\"exit\"}}` on standard error. A reader that \
@@ -103,11 +103,8 @@ fn help(words: &[String]) -> String {
     let args: Vec<_> = words.iter().map(String::as_str).chain(["--help"]).collect();
     let said = world.run(&args).ok();
     assert_eq!(said.err, "");
-    let page: String = said
-        .out
-        .lines()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect();
+    let lines: Vec<_> = said.out.lines().map(str::trim_end).collect();
+    let page = lines.join("\n") + "\n";
     match page.split_once("\nEverywhere:\n") {
         Some((before, after)) => format!(
             "{before}{}",
@@ -128,6 +125,13 @@ fn publish(world: &World) {
     let daemon = Daemon::start(world, &["--set", "http.listen=127.0.0.1:0"]);
     wait_for("two entries", || {
         (world.run(&["tail"]).out.lines().count() == 2).then_some(())
+    });
+    wait_for("the sweep", || {
+        world
+            .run(&["lease", "ls"])
+            .out
+            .contains("sweep/main")
+            .then_some(())
     });
     daemon.stop();
 }
@@ -158,7 +162,7 @@ fn transcript(seen: &Seen) -> String {
 
 /// What differs from run to run.
 fn replaced(text: &str) -> String {
-    const PATTERNS: [(&str, &str); 5] = [
+    const PATTERNS: [(&str, &str); 6] = [
         (
             "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
             "<id>",
@@ -166,6 +170,7 @@ fn replaced(text: &str) -> String {
         (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "<time>"),
         (r"\b\d+(\.\d)?m?s +", "<time>  "),
         (r"\b\d+(\.\d)?m?s\b", "<time>"),
+        (r"\b\d{16}\b", "<token>"),
         (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
     ];
     PATTERNS.iter().fold(text.to_owned(), |text, (pattern, word)| {

@@ -46,7 +46,8 @@ impl Unpublished {
         self
     }
 
-    fn look(&self, lanes: &[LaneRow], now: Ticks) {
+    /// Measures, and raises the alarm if it is due.
+    pub(in crate::sweep) fn look(&self, lanes: &[LaneRow], now: Ticks) {
         let late = Late::among(lanes, self.limit);
         self.measure(lanes);
         if self.raises(late.is_some(), now)

@@ -80,7 +80,7 @@ async fn a_run_resumes_where_a_crash_left_it() {
     let crashing = adding(&file, &db, ttl, |n| {
         Box::pin(async move {
             if n == 5 {
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         })
     });

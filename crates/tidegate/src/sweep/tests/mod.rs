@@ -1,6 +1,7 @@
 //! Sweepers in real time over leases and checkpoints in a real SQLite file.
 
 mod checkpoint;
+mod jobs;
 mod metric;
 
 use std::sync::atomic::{AtomicU64, Ordering};
