@@ -1,5 +1,7 @@
 //! Careful mode blames crashes on the event that brought them about, and on nothing else.
 
+#![allow(clippy::unwrap_used)] // Tests.
+
 use std::cell::Cell;
 
 use tidegate_core::event::Draft;

@@ -165,15 +165,14 @@ impl Effect {
 
     /// Starts work that a stopping process must not start.
     pub(super) fn is_new_work(&self) -> bool {
+        use consumer::Effect as C;
         use relay::Effect as R;
         match self {
             Effect::Relay(R::Turn(turn)) => turn.lanes.iter().any(|l| l.plan > 0),
-            Effect::Relay(R::Append(_) | R::Refill { .. } | R::Park(_) | R::Declare(..)) => true,
-            Effect::Relay(R::Hold(hold)) => !hold.leave,
-            Effect::Relay(_) => false,
-            Effect::Consumer(consumer::Effect::Hold(hold)) => !hold.leave,
-            Effect::Consumer(consumer::Effect::Apply(_) | consumer::Effect::Retry(_)) => true,
-            Effect::Consumer(_) => false,
+            Effect::Relay(R::Hold(hold)) | Effect::Consumer(C::Hold(hold)) => !hold.leave,
+            Effect::Relay(R::Append(_) | R::Refill { .. } | R::Park(_) | R::Declare(..))
+            | Effect::Consumer(C::Apply(_) | C::Retry(_)) => true,
+            Effect::Relay(_) | Effect::Consumer(_) => false,
         }
     }
 

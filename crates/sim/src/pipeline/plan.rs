@@ -26,6 +26,10 @@ pub(super) enum Deed {
     WallJump { node: usize, by: i64 },
     /// A person releases the parked keys of the outbox.
     Release,
+    /// A person redrives every dead key.
+    Redrive,
+    /// A person discards the first dead letter.
+    Discard,
     /// Old entries are deleted from the stream.
     Trim,
 }
@@ -74,6 +78,8 @@ fn deed(fault: Fault, rng: &mut Rng, knobs: &Knobs) -> Option<Deed> {
             by: rng.i64(-ttl * 5..ttl * 5),
         },
         Fault::Large => Deed::Release,
+        Fault::Bad | Fault::Flaky | Fault::Killer if rng.bool() => Deed::Redrive,
+        Fault::Bad => Deed::Discard,
         Fault::Trim => Deed::Trim,
         _ => return None,
     })
