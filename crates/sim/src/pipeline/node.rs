@@ -42,8 +42,6 @@ pub(super) struct Node {
     pub(super) boot: u32,
     pub(super) up: bool,
     pub(super) stopping: bool,
-    /// Told to stop at this time, with nothing lost or late since.
-    pub(super) stopped_at: Option<i64>,
     /// Stands still until then.
     pub(super) paused_until: i64,
     /// Millionths by which the clock is fast or slow.
@@ -67,7 +65,6 @@ impl Node {
             boot: 0,
             up: true,
             stopping: false,
-            stopped_at: None,
             paused_until: 0,
             drift,
             wall_offset: 0,

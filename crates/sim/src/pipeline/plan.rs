@@ -65,7 +65,10 @@ fn deed(fault: Fault, rng: &mut Rng, knobs: &Knobs) -> Option<Deed> {
             entries: rng.usize(1..=20),
         },
         Fault::Flush if rng.bool() => Deed::Flush,
-        Fault::Jump if rng.bool() => Deed::StoreJump { store, by: span },
+        Fault::Jump if rng.u32(0..4) > 0 => Deed::StoreJump {
+            store,
+            by: span + ttl,
+        },
         Fault::Jump => Deed::WallJump {
             node,
             by: rng.i64(-ttl * 5..ttl * 5),

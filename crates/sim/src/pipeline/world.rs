@@ -19,7 +19,7 @@ use tidegate_core::time::micros;
 use tidegate_core::{Reply, store::OutboxStore};
 
 use super::canary::Canary;
-use super::check::{Checked, State, Truth, Violation, ensure};
+use super::check::{Checked, State, Truth, ensure};
 use super::coverage::Coverage;
 use super::db::{Db, Inside};
 use super::fate::{Answer, Call, Crash, Fate};
