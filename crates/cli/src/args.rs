@@ -58,7 +58,7 @@ pub struct Global {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Play real events through the whole pipeline, with kills and counted evidence; needs nothing
+    /// See it work: real events through kills and faults, with counted evidence
     Demo(demo::Args),
     /// A worker process of the demo
     #[command(hide = true)]

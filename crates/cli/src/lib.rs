@@ -10,6 +10,7 @@ mod logging;
 pub mod output;
 mod places;
 mod settings;
+mod sweeps;
 mod table;
 mod text;
 

@@ -8,3 +8,5 @@
 pub mod counts;
 pub mod inbox;
 pub mod lease;
+pub mod outbox;
+pub mod stream;

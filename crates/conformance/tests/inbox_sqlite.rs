@@ -14,7 +14,7 @@ use tidegate_conformance::inbox::random::Random;
 use tidegate_conformance::inbox::{
     Act, Doomed, LaneView, ParkedView, Plan, Snapshot, World, class_name, doomed_plan,
 };
-use tidegate_conformance::{inbox, inbox_cases};
+use tidegate_conformance::{counts, inbox, inbox_cases};
 use tidegate_core::inbox::block::block_on;
 use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
 use tidegate_core::inbox::transaction::{Ledger, ParkedState, Tally};
@@ -38,7 +38,9 @@ inbox_cases!(suite);
 /// Any difference between the store and its specification is a bug.
 #[test]
 fn c081_random_runs_are_equal_to_the_memory_store() {
-    for seed in 0..12 {
+    let seeds = counts::budget("TIDEGATE_INBOX_SEEDS", 8);
+    counts::add("inbox runs compared with the memory store", seeds);
+    for seed in 0..seeds {
         let (sqlite, memory) = (Sqlite::new(), Memory::new());
         let mut ours = Random::new(&sqlite, seed);
         let mut theirs = Random::new(&memory, seed);

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod outbox;
 pub mod store;
 pub mod stream;
+pub mod sweep;
 pub mod time;
 
 pub use error::{Code, Effect, Error, Kind, Reply, Result, Retry};

@@ -18,3 +18,5 @@ pub const NAME_BYTES_MAX: usize = 63;
 pub const LANES_MAX: u16 = 1024;
 /// Default number of lanes: enough for parallel owners, few enough that idle lanes cost nothing.
 pub const LANES_DEFAULT: u16 = 64;
+/// Checkpoint of a sweep: 4 KiB. It says where the job stands, and is read before every step.
+pub const CHECKPOINT_BYTES_MAX: usize = 4 * 1024;

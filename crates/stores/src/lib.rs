@@ -1,4 +1,5 @@
 //! The places where Tidegate keeps things: the only crate that knows vendor clients, one feature each.
 
+pub mod loud;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

@@ -12,6 +12,7 @@ use tidegate_core::{Error, Reply, Result, Ticks, Uuid};
 use tokio::task::JoinSet;
 
 use crate::crash_point;
+use crate::metric::quietly;
 use crate::worker::{self, State, Status, Trouble, Work, Worker};
 
 /// Applies a stream to a database.
@@ -216,7 +217,8 @@ impl Consuming {
 
     fn note(&mut self, note: &Note) {
         let labels = || ("consumer", self.name.clone());
-        let count = |name: &'static str, by: u64| metrics::counter!(name, &[labels()]).increment(by);
+        let count =
+            |name: &'static str, by: u64| quietly(|| metrics::counter!(name, &[labels()]).increment(by));
         match note {
             Note::Did(counts) => {
                 count("tidegate_consumer_applied_total", counts.applied);

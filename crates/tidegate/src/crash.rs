@@ -1,7 +1,7 @@
 //! Named points at which a test ends or stops the process, behind the feature `crash-points`.
 //!
-//! `TIDEGATE_CRASH_AT=relay.after_append:3` sends SIGKILL to the process when it passes that point the third time;
-//! `TIDEGATE_STOP_AT` sends SIGSTOP. Without the feature the macro expands to nothing.
+//! `TIDEGATE_CRASH_AT=relay.after_append:3` sends SIGKILL to the process when it passes that point the third time, and
+//! `relay.after_append@FILE` the first time after FILE was made; `TIDEGATE_STOP_AT` sends SIGSTOP. Without the feature the macro expands to nothing.
 
 /// Ends or stops the process here when the environment names this point.
 #[macro_export]
@@ -41,11 +41,18 @@ pub const POINTS: &[&str] = &[
 
 #[cfg(feature = "crash-points")]
 mod plan {
+    use std::path::PathBuf;
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    /// A point and how often it is still to be passed.
-    pub(super) struct Plan(OnceLock<Option<(String, AtomicI64)>>);
+    /// When a point acts: at a count of passes, or at the first pass after a file was made.
+    enum When {
+        Pass(AtomicI64),
+        File(PathBuf, AtomicI64),
+    }
+
+    /// A point and when it acts.
+    pub(super) struct Plan(OnceLock<Option<(String, When)>>);
 
     impl Plan {
         pub(super) const fn new() -> Self {
@@ -53,14 +60,34 @@ mod plan {
         }
 
         pub(super) fn is_now(&self, variable: &str, name: &str) -> bool {
-            let plan = self.0.get_or_init(|| {
-                let text = std::env::var(variable).ok()?;
-                let (point, count) = text.rsplit_once(':').unwrap_or((&text, "1"));
-                Some((point.to_owned(), AtomicI64::new(count.parse().unwrap_or(1))))
-            });
-            plan.as_ref()
-                .is_some_and(|(point, left)| point == name && left.fetch_sub(1, Ordering::Relaxed) == 1)
+            let plan = self
+                .0
+                .get_or_init(|| std::env::var(variable).ok().map(|text| parse(&text)));
+            match plan {
+                Some((point, when)) if point == name => when.is_now(),
+                _ => false,
+            }
         }
+    }
+
+    impl When {
+        fn is_now(&self) -> bool {
+            match self {
+                When::Pass(left) => left.fetch_sub(1, Ordering::Relaxed) == 1,
+                When::File(file, done) => file.exists() && done.fetch_add(1, Ordering::Relaxed) == 0,
+            }
+        }
+    }
+
+    fn parse(text: &str) -> (String, When) {
+        if let Some((point, file)) = text.split_once('@') {
+            return (point.to_owned(), When::File(file.into(), AtomicI64::new(0)));
+        }
+        let (point, count) = text.split_once(':').unwrap_or((text, "1"));
+        (
+            point.to_owned(),
+            When::Pass(AtomicI64::new(count.parse().unwrap_or(1))),
+        )
     }
 }
 

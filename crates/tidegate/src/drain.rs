@@ -16,6 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
+use crate::metric::quietly;
 use crate::worker::Worker;
 
 /// Exit status when everything ended within the deadline.
@@ -157,7 +158,7 @@ impl Drain {
             });
         }
         let took = begun.elapsed();
-        metrics::histogram!("tidegate_drain_duration_seconds").record(took.as_secs_f64());
+        quietly(|| metrics::histogram!("tidegate_drain_duration_seconds").record(took.as_secs_f64()));
         Report {
             cleanly: ended.iter().all(|e| e.cleanly),
             took,

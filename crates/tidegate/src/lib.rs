@@ -8,14 +8,22 @@ pub mod consumer;
 pub mod crash;
 pub mod drain;
 pub mod lease;
+mod metric;
 pub mod publish;
 pub mod relay;
+pub mod sweep;
 pub mod worker;
 
 pub use consumer::Consumer;
 pub use drain::Drain;
 pub use relay::Relay;
+pub use sweep::Sweeper;
 pub use tidegate_core::{Code, Draft, Effect, Error, Event, Kind, Result, Retry, Timestamp, Uuid};
 pub use tidegate_core::{dead_letter, inbox, lane, lease as leases, limits, outbox, store, stream};
 pub use tidegate_stores as stores;
 pub use worker::{Drained, State, Status, Worker};
+
+/// The README's Rust block, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

@@ -11,6 +11,7 @@ use tidegate_core::{Reply, Ticks, Uuid};
 use tokio::task::JoinSet;
 
 use crate::crash_point;
+use crate::metric::quietly;
 use crate::worker::{self, State, Status, Trouble, Work, Worker};
 
 /// Publishes an outbox to a sink.
@@ -198,7 +199,8 @@ impl Relaying {
 
     fn note(&mut self, note: &Note) {
         let relay = || ("relay", self.name.clone());
-        let count = |name: &'static str, by: u64| metrics::counter!(name, &[relay()]).increment(by);
+        let count =
+            |name: &'static str, by: u64| quietly(|| metrics::counter!(name, &[relay()]).increment(by));
         match note {
             Note::Published(n) => {
                 count("tidegate_relay_published_total", *n);

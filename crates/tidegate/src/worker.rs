@@ -6,7 +6,7 @@
 
 use std::future::Future;
 use std::mem::Discriminant;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_core::store::{BoxFuture, Doorbell};
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
+use crate::metric::quietly;
 
 /// What a worker is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -112,12 +113,34 @@ pub(crate) trait Work: Send + 'static {
 pub(crate) struct Control {
     pub(crate) stop: CancellationToken,
     status: Arc<Mutex<Status>>,
+    ends: Arc<OnceLock<Instant>>,
     once: bool,
 }
 
 impl Control {
-    fn publish(&self, status: Status) {
+    pub(crate) fn publish(&self, status: Status) {
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+
+    /// Works until nothing waits, and no longer.
+    pub(crate) fn once(&self) -> bool {
+        self.once
+    }
+
+    /// What remains of the time that a stop was given; `None` before one.
+    pub(crate) fn remaining(&self) -> Option<Duration> {
+        self.ends
+            .get()
+            .map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// For a loop inside this one: the same end, a status and a stop of its own.
+    pub(crate) fn inner(&self) -> Self {
+        Self {
+            ends: self.ends.clone(),
+            once: self.once,
+            ..Self::default()
+        }
     }
 }
 
@@ -231,6 +254,7 @@ pub struct Worker {
 
 struct Running {
     stop: CancellationToken,
+    ends: Arc<OnceLock<Instant>>,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -265,14 +289,13 @@ impl Worker {
         if running.as_ref().is_some_and(|r| !r.task.is_finished()) {
             return;
         }
-        let stop = CancellationToken::new();
         let control = Control {
-            stop: stop.clone(),
             status: self.status.clone(),
-            once: false,
+            ..Control::default()
         };
+        let (stop, ends) = (control.stop.clone(), control.ends.clone());
         let task = tokio::spawn(supervise(self.name.clone(), self.spawn.clone(), control));
-        *running = Some(Running { stop, task });
+        *running = Some(Running { stop, ends, task });
     }
 
     /// Ends what is in flight, releases everything, and returns within `limit`. Idempotent.
@@ -287,6 +310,10 @@ impl Worker {
                 took: begun.elapsed(),
             };
         };
+        // A limit too long for the clock is none.
+        if let Some(at) = begun.checked_add(limit) {
+            let _ = running.ends.set(at);
+        }
         running.stop.cancel();
         let cleanly = timeout(limit, &mut running.task).await.is_ok();
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
@@ -355,7 +382,9 @@ async fn supervise(name: String, spawn: Arc<Spawn>, control: Control) {
             Err(join) => format!("the loop panicked: {join}"),
         };
         tracing::error!(worker = %name, %error, restart_in = ?pause, "worker failed");
-        metrics::counter!("tidegate_worker_restarts_total", "worker" => name.clone()).increment(1);
+        quietly(|| {
+            metrics::counter!("tidegate_worker_restarts_total", "worker" => name.clone()).increment(1);
+        });
         control.publish(Status {
             state: State::Failed,
             trouble: Some(error),

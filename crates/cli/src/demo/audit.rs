@@ -1,6 +1,7 @@
 //! The auditor: reads the three files and asks no worker.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use rusqlite::{Connection, Row};
 use tidegate::Result;
@@ -101,7 +102,7 @@ fn promises(r: &Report, played: &Played, ghosts: usize, board: u64, gaps: u64, w
             promise,
             kept,
             evidence,
-        })
+        });
     };
     add(
         "committed is published",
@@ -139,7 +140,7 @@ fn promises(r: &Report, played: &Played, ghosts: usize, board: u64, gaps: u64, w
     );
     add(
         "a stale relay appends nothing",
-        played.zombies == 1 && r.duplicates_refused > 0,
+        played.zombies == 1 && r.doubled == 0,
         format!(
             "{} woke after its leases; {} entries refused by the stream",
             played.zombies, r.duplicates_refused
@@ -213,7 +214,8 @@ fn latency(flights: &[Flight], applied: &[Applied]) -> Latency {
     waits.sort_unstable();
     let rank = |percent: usize| {
         let index = (waits.len() * percent / 100).min(waits.len().saturating_sub(1));
-        waits.get(index).map_or(0.0, |micros| *micros as f64 / 1000.0)
+        let micros = waits.get(index).copied().unwrap_or(0);
+        Duration::from_micros(u64::try_from(micros).unwrap_or(0)).as_secs_f64() * 1000.0
     };
     Latency {
         p50: rank(50),
@@ -221,6 +223,7 @@ fn latency(flights: &[Flight], applied: &[Applied]) -> Latency {
     }
 }
 
+#[allow(clippy::cast_precision_loss)] // For people.
 fn rate(flights: &[Flight], applied: &[Applied]) -> f64 {
     let first = flights.iter().map(|f| f.committed_at).min().unwrap_or(0);
     let last = applied.iter().map(|a| a.at).max().unwrap_or(0);

@@ -21,6 +21,9 @@ use tidegate::{Code, Error, Result};
 use self::progress::Progress;
 use self::stage::Stage;
 
+/// Fewer records leave no time for the faults.
+const RECORDS_MIN: usize = 200;
+
 /// Arguments of `tidegate demo`.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Args {
@@ -45,6 +48,13 @@ pub struct Args {
 /// not an error: see [`report::Report::promises_kept`].
 pub fn run(args: &Args, quiet: bool) -> Result<report::Report> {
     let records = data::load(args.data.as_deref(), &args.key)?;
+    if records.len() < RECORDS_MIN {
+        let context = format!(
+            "{} records; the story needs at least {RECORDS_MIN}",
+            records.len()
+        );
+        return Err(Error::new(Code::InputInvalid, context));
+    }
     let temporary;
     let dir = match &args.keep {
         Some(dir) => new_folder(dir)?,

@@ -21,17 +21,32 @@ const ROLLBACK_PERCENT: u8 = 5;
 pub struct Producer {
     thread: JoinHandle<Result<()>>,
     committed: Arc<AtomicU64>,
+    allowed: Arc<AtomicU64>,
 }
 
 impl Producer {
-    /// Commits all records, at an even pace over about `spread`.
+    /// Commits the records at an even pace over about `spread`, but none beyond what is [`Producer::allow`]ed; at first
+    /// all are.
     pub fn start(stage: &Stage, records: Vec<Record>, seed: u64, spread: Duration) -> Result<Self> {
         let connection = stage.connect_service()?;
         let outbox = worker::runtime()?.block_on(stage.outbox())?;
         let committed = Arc::new(AtomicU64::new(0));
-        let count = committed.clone();
-        let thread = std::thread::spawn(move || produce(connection, &outbox, &records, seed, spread, &count));
-        Ok(Self { thread, committed })
+        let allowed = Arc::new(AtomicU64::new(u64::MAX));
+        let gate = Gate {
+            committed: committed.clone(),
+            allowed: allowed.clone(),
+        };
+        let thread = std::thread::spawn(move || produce(connection, &outbox, &records, seed, spread, &gate));
+        Ok(Self {
+            thread,
+            committed,
+            allowed,
+        })
+    }
+
+    /// Lets the producer go on up to this many records.
+    pub fn allow(&self, records: u64) {
+        self.allowed.store(records, Ordering::Relaxed);
     }
 
     /// Records committed so far.
@@ -55,13 +70,29 @@ impl Producer {
     }
 }
 
+/// How far the producer is and may go.
+struct Gate {
+    committed: Arc<AtomicU64>,
+    allowed: Arc<AtomicU64>,
+}
+
+impl Gate {
+    fn pass(&self, count: u64) -> u64 {
+        let done = self.committed.fetch_add(count, Ordering::Relaxed) + count;
+        while done >= self.allowed.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        done
+    }
+}
+
 fn produce(
     mut connection: Connection,
     outbox: &SqliteOutbox,
     records: &[Record],
     seed: u64,
     spread: Duration,
-    committed: &AtomicU64,
+    gate: &Gate,
 ) -> Result<()> {
     let mut random = fastrand::Rng::with_seed(seed);
     let begun = Instant::now();
@@ -74,11 +105,17 @@ fn produce(
         transact(&mut connection, outbox, now, &mut random, true)?;
         outbox.database().ring();
         rest = later;
-        let done = committed.fetch_add(now.len() as u64, Ordering::Relaxed) + now.len() as u64;
-        let due = spread.mul_f64(done as f64 / records.len() as f64);
+        let done = gate.pass(now.len() as u64);
+        let due = share(spread, done, records.len());
         std::thread::sleep(due.saturating_sub(begun.elapsed()));
     }
     Ok(())
+}
+
+/// The part of `spread` that `done` of `all` records stand for.
+fn share(spread: Duration, done: u64, all: usize) -> Duration {
+    let per_record = spread / u32::try_from(all.max(1)).unwrap_or(u32::MAX);
+    per_record * u32::try_from(done).unwrap_or(u32::MAX)
 }
 
 /// The service's own row and the event, in one transaction: both or neither.

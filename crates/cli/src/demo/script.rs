@@ -1,5 +1,6 @@
 //! The story, in order: what is started, what is killed, what is lost, what is redriven.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -11,12 +12,14 @@ use super::process::Process;
 use super::producer::Producer;
 use super::progress::Progress;
 use super::stage::Stage;
-use super::{count, sql};
+use super::{count, io, sql};
 
 /// The service commits its records over about this long.
 const SPREAD: Duration = Duration::from_secs(9);
 /// Nothing in the demo waits longer than this.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A worker that has not met its armed fault by then meets it from outside.
+const FUSE: Duration = Duration::from_secs(5);
 /// Entries that the stream loses.
 const LOSS: u32 = 150;
 
@@ -61,11 +64,24 @@ pub fn play(stage: &Stage, records: Vec<Record>, seed: u64, progress: &mut Progr
     };
     play.start_workers()?;
     let producer = Producer::start(stage, records, seed, SPREAD)?;
+    let percent = |part: u64| producer.allow(total * part / 100);
+    percent(15);
+    play.wait("the first events to be applied", |p| {
+        Ok(p.applied()? >= total / 10)
+    })?;
+    play.arm("relay-1")?;
+    percent(25);
     play.relay_killed()?;
+    play.arm("consumer-1")?;
+    percent(35);
     play.consumer_killed()?;
     play.key_parked()?;
+    play.arm("relay-2")?;
+    percent(55);
     play.zombie_woken()?;
+    percent(80);
     play.stream_loses_its_tail(&producer, total)?;
+    producer.allow(u64::MAX);
     play.wait("the service to finish", |_| Ok(producer.ended()))?;
     producer.join()?;
     play.progress.say("the service has committed everything");
@@ -102,33 +118,62 @@ impl Play<'_> {
             (
                 "relay",
                 "relay-1",
-                Some(("TIDEGATE_CRASH_AT", "relay.after_append:80")),
+                Some(("TIDEGATE_CRASH_AT", "relay.after_append")),
             ),
             (
                 "relay",
                 "relay-2",
-                Some(("TIDEGATE_STOP_AT", "relay.before_append:160")),
+                Some(("TIDEGATE_STOP_AT", "relay.before_append")),
             ),
             ("relay", "relay-3", None),
             (
                 "consumer",
                 "consumer-1",
-                Some(("TIDEGATE_CRASH_AT", "consumer.after_apply:120")),
+                Some(("TIDEGATE_CRASH_AT", "consumer.after_apply")),
             ),
             ("consumer", "consumer-2", None),
         ];
         for (role, name, fault) in faults {
-            self.workers.push(Process::start(self.stage, role, name, fault)?);
+            let armed =
+                fault.map(|(variable, point)| (variable, format!("{point}@{}", self.fuse(name).display())));
+            let armed = armed.as_ref().map(|(variable, at)| (*variable, at.as_str()));
+            self.workers.push(Process::start(self.stage, role, name, armed)?);
         }
         self.progress
             .say("three relays and two consumers started, 64 lanes, leases of 2 s");
         Ok(())
     }
 
+    /// The file whose making lets a worker's fault happen at the next pass of its point.
+    fn fuse(&self, name: &str) -> PathBuf {
+        self.stage.dir.join(format!("{name}.fuse"))
+    }
+
+    fn arm(&self, name: &str) -> Result<()> {
+        std::fs::write(self.fuse(name), "").map_err(|e| io("arming a fault", e))
+    }
+
+    fn die(&mut self, name: &str) -> Result<()> {
+        self.unless(name, Signal::KILL, Process::ended)
+    }
+
+    /// Waits for a worker's armed fault. With few keys it may own no lane that has work: then the fault comes from
+    /// outside, at any moment.
+    fn unless(&mut self, name: &str, signal: Signal, state: fn(&mut Process) -> bool) -> Result<()> {
+        let given_up = Instant::now() + FUSE;
+        self.wait(name, |p| {
+            let Some(worker) = p.worker(name) else {
+                return Ok(true);
+            };
+            if Instant::now() > given_up {
+                worker.signal(signal);
+            }
+            Ok(state(worker))
+        })
+    }
+
     fn relay_killed(&mut self) -> Result<()> {
-        self.wait("relay-1 to be killed", |p| {
-            Ok(p.worker("relay-1").is_none_or(Process::ended))
-        })?;
+        self.die("relay-1")?;
         self.played.killed += 1;
         self.progress
             .say("relay-1 killed -9 in mid-batch: appended, not yet settled");
@@ -136,9 +181,7 @@ impl Play<'_> {
     }
 
     fn consumer_killed(&mut self) -> Result<()> {
-        self.wait("consumer-1 to be killed", |p| {
-            Ok(p.worker("consumer-1").is_none_or(Process::ended))
-        })?;
+        self.die("consumer-1")?;
         self.played.killed += 1;
         self.progress
             .say("consumer-1 killed -9 between commit and acknowledgement");
@@ -162,9 +205,7 @@ impl Play<'_> {
 
     /// A relay that sleeps longer than its leases still holds a planned batch when it wakes up.
     fn zombie_woken(&mut self) -> Result<()> {
-        self.wait("relay-2 to be stopped", |p| {
-            Ok(p.worker("relay-2").is_some_and(|w| w.stopped()))
-        })?;
+        self.unless("relay-2", Signal::STOP, |w| w.stopped())?;
         self.progress
             .say("relay-2 stopped (SIGSTOP) just before an append");
         self.wait("relay-2's lanes to be taken over", |p| p.owns_nothing("relay-2"))?;

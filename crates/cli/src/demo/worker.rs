@@ -5,13 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, params};
-use tidegate::inbox::{Delivered, Start};
+use tidegate::dead_letter::Which;
+use tidegate::inbox::{Delivered, KeyRef, Start};
 use tidegate::outbox::relay;
+use tidegate::store::DeadLetters;
 use tidegate::stores::sqlite::{HandlerError, InboxOptions, SqliteInbox, each};
 use tidegate::{Consumer, Drain, Relay, Result, Worker, clock, drain};
 
 use super::stage::{NAME, Stage, TTL};
-use super::{count, io, sql};
+use super::{count, io};
 
 /// Arguments of the hidden `demo-worker`.
 #[derive(Debug, Clone, clap::Args)]
@@ -58,17 +60,21 @@ pub fn run(args: &Args) -> Result<i32> {
     })
 }
 
-/// Gives a parked key another try; what `tidegate dead-letter redrive` does. Returns how many events wait.
+/// Gives a parked key another try; what `tidegate dead-letter redrive` does. Returns how many events wait behind it.
 pub fn redrive(stage: &Stage, key: &str) -> Result<u64> {
-    let target = stage.connect_target()?;
-    target
-        .execute(
-            "update tidegate_inbox_parked set state = 'retrying', next_at = 0 where key = ?1",
-            [key],
-        )
-        .map_err(sql)?;
+    runtime()?.block_on(async {
+        let inbox = SqliteInbox::open(stage.target()?, NAME, InboxOptions::default()).await?;
+        let lineage = stage.outbox().await?.lineage();
+        let which = Which::Key(KeyRef {
+            lineage,
+            key: key.to_owned(),
+        });
+        inbox
+            .redrive(which, "the demo fixed the cause".to_owned(), clock::wall())
+            .await
+    })?;
     let waiting = "select count(*) from tidegate_inbox_parked_event where key = ?1";
-    count(&target, waiting, [key])
+    count(&stage.connect_target()?, waiting, [key])
 }
 
 /// A runtime for the demo's own few calls.

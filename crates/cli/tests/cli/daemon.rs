@@ -262,7 +262,10 @@ fn a_drain_past_its_deadline_is_cut_with_75_and_loses_nothing() {
     let (said, took) = daemon.end();
     assert_eq!(said.status, 75, "{said:?}");
     assert!(took < Duration::from_secs(3), "{took:?}");
-    assert_eq!(said.json()["drained"]["cut"], serde_json::json!(["relay/orders"]));
+    assert_eq!(
+        said.json()["drained"]["cut"],
+        serde_json::json!(["relay/orders", "sweep/db"])
+    );
     drop(lock);
     world
         .run(&["emit", "-c", "tidegate.toml", "--topic", "a", "--payload", "1"])
@@ -349,6 +352,8 @@ fn several_daemons_on_one_file_are_normal() {
         .ok();
     wait_for("all rows", || (rows(&world).len() == 200).then_some(()));
     for daemon in [first, second] {
+        // Also the one whose sweeps wait for their leases.
+        wait_for("readiness", || (daemon.get("/readyz").0 == 200).then_some(()));
         daemon.signal();
         daemon.end().0.ok();
     }

@@ -1,8 +1,13 @@
 //! `emit`: every bad input with its exact message; what is good is kept.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::Stdio;
 
-use crate::world::{CANARY, World};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::daemon::wait_for;
+use crate::world::{CANARY, Said, World};
 
 const READ_ON_EVENT: &str = "  read on: tidegate explain TG0001\n";
 
@@ -243,4 +248,49 @@ fn an_unknown_outbox_has_a_suggestion() {
         "error: TG0005 the named thing does not exist: no outbox mian; did you mean main?\n  read on: tidegate explain TG0005\n",
     );
     assert_eq!(world.waiting("tidegate.db").len(), 1);
+}
+
+#[test]
+fn an_interrupt_ends_after_whole_lines_and_says_where_to_go_on() {
+    let world = World::new();
+    let mut command = world.command(&["emit"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut stdin = child.stdin.take().expect("piped");
+    for n in 1..=3 {
+        writeln!(stdin, "{{\"topic\":\"a\",\"payload\":{n}}}").expect("written");
+    }
+    // What has arrived is committed without waiting for more.
+    wait_for("three rows", || {
+        (world.path("tidegate.db").exists() && world.count("tidegate.db") == 3).then_some(())
+    });
+    let pid = i32::try_from(child.id())
+        .ok()
+        .and_then(Pid::from_raw)
+        .expect("a process");
+    kill_process(pid, Signal::INT).expect("signalled");
+    let said = Said::of(&child.wait_with_output().expect("ended"));
+    drop(stdin);
+    assert_eq!(said.status, 130, "{said:?}");
+    let end = "3 events committed\ninterrupted after line 3; go on with --skip 3\n";
+    assert!(said.err.ends_with(end), "{said:?}");
+    assert_eq!(world.waiting("tidegate.db"), ["1", "2", "3"]);
+}
+
+#[test]
+fn a_file_that_another_process_keeps_locked_is_busy_and_nothing_is_written() {
+    let world = World::new();
+    world.run(&["emit", "--topic", "a", "--payload", "1"]).ok();
+    let lock = rusqlite::Connection::open(world.path("tidegate.db")).expect("opened");
+    lock.execute_batch("begin immediate").expect("locked");
+    let said = world.run(&["emit", "--topic", "a", "--payload", CANARY]);
+    assert_eq!(said.status, 4, "{said:?}");
+    let message = "error: TG0011 a store stayed locked for longer than the time-out: ";
+    assert!(said.err.starts_with(message), "{said:?}");
+    drop(lock);
+    assert_eq!(world.waiting("tidegate.db"), ["1"]);
 }

@@ -4,43 +4,83 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::LazyLock;
 
+use crate::daemon::{Daemon, wait_for};
 use crate::world::World;
 
 const INTRODUCTION: &str = "\
 # Commands
 
 Made by `crates/cli/tests/cli/golden.rs` from the binary's own words; the test compares the two, and `BLESS=1 cargo test \
--p tidegate-cli` writes the page anew. In transcripts, ids and times are replaced by `<id>` and `<time>`.
+-p tidegate-cli` writes the page anew. In transcripts, what differs from run to run is replaced: `<id>`, `<time>`, `<token>`, `<port>`.
 
 Data goes to standard output, words for people to standard error. With `--json` a command prints one object, or one a \
 line, and an error is an object `{\"error\":{\"code\",\"title\",\"message\",\"causes\",\"effect\",\"exit\"}}` on standard error. A reader that \
 goes away ends a command quietly.
+
+The flags of every command are listed once, in the first page below.
 ";
 
-/// What to type, and what is then seen; each in a folder of its own.
-const TRANSCRIPTS: &[(&str, &[&str])] = &[
-    (
-        "check",
-        &["tidegate check", "tidegate check --set outbox.main.lanes=63"],
-    ),
-    ("explain", &["tidegate explain TG0012"]),
-    ("migrate", &["tidegate migrate"]),
-    (
-        "emit",
-        &[
+/// What to type, and what is then seen.
+struct Seen {
+    command: &'static str,
+    /// A daemon has published two events before.
+    published: bool,
+    lines: &'static [&'static str],
+}
+
+const SEEN: &[Seen] = &[
+    Seen {
+        command: "run",
+        published: false,
+        lines: &[
+            "timeout --preserve-status 2 tidegate run --set http.listen=127.0.0.1:0 --set log.level=error; echo status $?",
+        ],
+    },
+    Seen {
+        command: "check",
+        published: false,
+        lines: &[
+            "tidegate check",
+            "tidegate check --set outbox.main.lanes=63; echo status $?",
+        ],
+    },
+    Seen {
+        command: "migrate",
+        published: false,
+        lines: &["tidegate migrate"],
+    },
+    Seen {
+        command: "emit",
+        published: false,
+        lines: &[
             "tidegate emit --topic orders --key 42 --payload '{\"total\":7}'",
             "printf '{\"topic\":\"orders\",\"payload\":1}\\noops\\n' | tidegate emit; echo status $?",
         ],
-    ),
-    (
-        "outbox",
-        &[
+    },
+    Seen {
+        command: "tail",
+        published: true,
+        lines: &["tidegate tail", "tidegate tail --json --limit 1"],
+    },
+    Seen {
+        command: "status",
+        published: true,
+        lines: &["tidegate status"],
+    },
+    Seen {
+        command: "outbox",
+        published: false,
+        lines: &[
             "tidegate emit --topic orders --key 42 --payload 7",
             "tidegate outbox ls",
         ],
-    ),
+    },
+    Seen {
+        command: "explain",
+        published: false,
+        lines: &["tidegate explain TG0012"],
+    },
 ];
 
 /// Every command that is shown, by its words.
@@ -57,23 +97,54 @@ fn pages() -> Vec<Vec<String>> {
     pages
 }
 
+/// The page as it is printed, without the flags that every page ends with.
 fn help(words: &[String]) -> String {
     let world = World::new();
     let args: Vec<_> = words.iter().map(String::as_str).chain(["--help"]).collect();
     let said = world.run(&args).ok();
     assert_eq!(said.err, "");
-    said.out
-        .lines()
-        .map(|line| format!("{}\n", line.trim_end()))
-        .collect()
+    let lines: Vec<_> = said.out.lines().map(str::trim_end).collect();
+    let page = lines.join("\n") + "\n";
+    match page.split_once("\nEverywhere:\n") {
+        Some((before, after)) => format!(
+            "{before}{}",
+            after
+                .split_once("\n\n")
+                .map_or(String::new(), |(_, rest)| format!("\n{rest}"))
+        ),
+        None => page,
+    }
 }
 
-fn transcript(lines: &[&str]) -> String {
+fn publish(world: &World) {
+    for (key, payload) in [("42", "{\"total\":1}"), ("42", "{\"total\":2}")] {
+        world
+            .run(&["emit", "--topic", "orders", "--key", key, "--payload", payload])
+            .ok();
+    }
+    let daemon = Daemon::start(world, &["--set", "http.listen=127.0.0.1:0"]);
+    wait_for("two entries", || {
+        (world.run(&["tail"]).out.lines().count() == 2).then_some(())
+    });
+    wait_for("the sweep", || {
+        world
+            .run(&["lease", "ls"])
+            .out
+            .contains("sweep/main")
+            .then_some(())
+    });
+    daemon.stop();
+}
+
+fn transcript(seen: &Seen) -> String {
     let world = World::new();
+    if seen.published {
+        publish(&world);
+    }
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_tidegate"));
     let folder = binary.parent().expect("a folder").display().to_string();
     let mut text = String::new();
-    for line in lines {
+    for line in seen.lines {
         let output = Command::new("/bin/sh")
             .args(["-c", &format!("exec 2>&1; {line}")])
             .current_dir(world.dir.path())
@@ -91,13 +162,21 @@ fn transcript(lines: &[&str]) -> String {
 
 /// What differs from run to run.
 fn replaced(text: &str) -> String {
-    static IDS: LazyLock<regex::Regex> = LazyLock::new(|| {
-        regex::Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").expect("a pattern")
-    });
-    static AGES: LazyLock<regex::Regex> =
-        LazyLock::new(|| regex::Regex::new(r"(?m)\b\d+(\.\d)?m?s +").expect("a pattern"));
-    AGES.replace_all(&IDS.replace_all(text, "<id>"), "<time>  ")
-        .into_owned()
+    const PATTERNS: [(&str, &str); 6] = [
+        (
+            "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}",
+            "<id>",
+        ),
+        (r"\d{4}-\d\d-\d\dT[0-9:.]+Z", "<time>"),
+        (r"\b\d+(\.\d)?m?s +", "<time>  "),
+        (r"\b\d+(\.\d)?m?s\b", "<time>"),
+        (r"\b\d{16}\b", "<token>"),
+        (r"127\.0\.0\.1:\d+", "127.0.0.1:<port>"),
+    ];
+    PATTERNS.iter().fold(text.to_owned(), |text, (pattern, word)| {
+        let pattern = regex::Regex::new(pattern).expect("a pattern");
+        pattern.replace_all(&text, *word).into_owned()
+    })
 }
 
 fn page() -> String {
@@ -106,9 +185,9 @@ fn page() -> String {
         let name = [&["tidegate".to_owned()], &words[..]].concat().join(" ");
         let depth = if words.len() < 2 { "##" } else { "###" };
         write!(page, "\n{depth} {name}\n\n```text\n{}```\n", help(&words)).expect("written");
-        let seen = TRANSCRIPTS.iter().find(|(of, _)| words == [of.to_owned()]);
-        if let Some((_, lines)) = seen {
-            write!(page, "\nYou will see:\n\n```console\n{}```\n", transcript(lines)).expect("written");
+        if let Some(seen) = SEEN.iter().find(|seen| words == [seen.command.to_owned()]) {
+            let text = transcript(seen);
+            write!(page, "\nYou will see:\n\n```console\n{text}```\n").expect("written");
         }
     }
     page

@@ -1,5 +1,8 @@
 //! The real binary, as people and programs meet it.
 
+// Helpers of tests, which fail loudly.
+#![allow(clippy::expect_used, clippy::panic)]
+
 mod daemon;
 mod emit;
 mod golden;

@@ -228,3 +228,51 @@ fn a_rewind_past_parked_events_takes_them_from_the_stream_again() {
     assert_eq!(books, 0, "the books of every lane add up");
     daemon.stop();
 }
+
+#[test]
+fn a_sweep_deletes_what_was_kept_long_enough() {
+    let world = shop();
+    let short = [
+        "-c",
+        "tidegate.toml",
+        "--set",
+        "outbox.orders.archive=1s",
+        "--set",
+        "stream.orders.retain=1s",
+    ];
+    let daemon = Daemon::start(&world, &short);
+    let lines = "{\"topic\":\"o\",\"key\":1,\"version\":1,\"payload\":{\"id\":1,\"total\":5}}\n";
+    world
+        .run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes())
+        .ok();
+    wait_for("the row", || (rows(&world).len() == 1).then_some(()));
+    daemon.stop();
+    wait_for("one archived row swept", || {
+        let said = world
+            .run(&[&["sweep", "run", "db", "--json"], &short[..]].concat())
+            .ok();
+        (said.json()["swept"].as_u64()? >= 1).then_some(())
+    });
+    let archive = rusqlite::Connection::open(world.path("shop.db")).expect("opened");
+    let kept: i64 = archive
+        .query_row("select count(*) from tidegate_outbox_archive", [], |row| {
+            row.get(0)
+        })
+        .expect("counted");
+    assert_eq!(kept, 0);
+}
+
+#[test]
+fn an_unknown_sweep_has_a_suggestion() {
+    let world = shop();
+    world.run(&["sweep", "run", "targt", "-c", "tidegate.toml"]).fails(
+        5,
+        "error: TG0005 the named thing does not exist: no sweep targt; did you mean target?\n  read on: tidegate explain \
+         TG0005\n",
+    );
+    let listed = world
+        .run(&["sweep", "ls", "-c", "tidegate.toml", "--json"])
+        .ok()
+        .lines();
+    assert_eq!(listed.len(), 2);
+}

@@ -7,7 +7,7 @@ use crate::world::{CANARY, Said, World, bytes};
 
 const EMIT: [&str; 5] = ["emit", "--topic", "a", "--payload", CANARY];
 
-fn emit_to<'a>(db: &'a str) -> Vec<&'a str> {
+fn emit_to(db: &str) -> Vec<&str> {
     [&EMIT[..], &["--db", db]].concat()
 }
 

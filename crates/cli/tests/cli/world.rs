@@ -79,6 +79,13 @@ impl World {
         payloads.collect::<Result<_, _>>().expect("read")
     }
 
+    /// Rows waiting; zero while the file is being made.
+    pub(crate) fn count(&self, file: &str) -> i64 {
+        let connection = rusqlite::Connection::open(self.path(file)).expect("opened");
+        let count = connection.query_row("select count(*) from tidegate_outbox", [], |row| row.get(0));
+        count.unwrap_or(0)
+    }
+
     pub(crate) fn names(&self) -> Vec<String> {
         let entries = std::fs::read_dir(self.dir.path()).expect("listed");
         let mut names: Vec<_> = entries

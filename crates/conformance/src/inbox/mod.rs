@@ -3,14 +3,7 @@
 //! A store brings a [`World`]; [`crate::inbox_cases`] names every case. Each case starts from an empty consumer with
 //! four lanes, all earliest.
 
-// A case fails by panicking.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::missing_panics_doc
-)]
-
+#![allow(clippy::expect_used)] // A case fails by panicking.
 pub mod apply;
 pub mod dead_letters;
 pub mod failures;

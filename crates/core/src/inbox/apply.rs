@@ -21,6 +21,24 @@ use crate::lease::Token;
 
 pub use crate::inbox::retry::retry;
 
+/// Makes a message fit to be stored. Stores use a [`Redactor`]; a simulator may use a function.
+pub trait Redact {
+    /// The message without what must not be seen.
+    fn text(&self, message: &str) -> String;
+}
+
+impl Redact for Redactor {
+    fn text(&self, message: &str) -> String {
+        self.redact_text(message)
+    }
+}
+
+impl<F: Fn(&str) -> String> Redact for F {
+    fn text(&self, message: &str) -> String {
+        self(message)
+    }
+}
+
 /// Takes in a batch: the protocol of [`crate::inbox`] over one database and one handler.
 ///
 /// Giving the same batch again after an unknown outcome is safe: what was committed is dropped as a duplicate.
@@ -31,7 +49,7 @@ pub async fn apply<'db, D, H>(
     db: &'db D,
     handler: &H,
     options: &Options,
-    redactor: &Redactor,
+    redact: &dyn Redact,
     batch: &Batch,
 ) -> Result<Applied>
 where
@@ -42,15 +60,19 @@ where
         db,
         handler,
         options,
-        redactor,
+        redact,
         batch,
         lanes: batch.lanes.iter().map(|_| Lane::default()).collect(),
         blame: None,
         suspects: None,
+        announced: None,
         counts: Counts::default(),
         failures: Vec::new(),
     };
     let ended = run.passes().await;
+    if ended.is_err() {
+        run.withdraw().await;
+    }
     run.finish(ended)
 }
 
@@ -69,12 +91,14 @@ struct Run<'r, 'db, D, H: ?Sized> {
     db: &'db D,
     handler: &'r H,
     options: &'r Options,
-    redactor: &'r Redactor,
+    redact: &'r dyn Redact,
     batch: &'r Batch,
     lanes: Vec<Lane>,
     blame: Option<Blame>,
     /// How many of the next deliveries hold an event that failed without saying which.
     suspects: Option<usize>,
+    /// Careful mode: the event whose attempt is recorded and has no result yet.
+    announced: Option<(LaneId, u64, Token)>,
     counts: Counts,
     failures: Vec<String>,
 }
@@ -111,14 +135,9 @@ where
         let mut tx = self.db.begin().await?;
         let route = self.route(&mut tx).await?;
         let (index, failure) = match handler::run(self.handler, &mut tx, &route.deliver).await {
-            Verdict::Applied if tx.is_open() => return self.commit(tx, route).await,
-            Verdict::Applied => (None, ended_early()),
+            Verdict::Applied => return self.commit(tx, route).await,
             Verdict::Failed { index, failure } => (index, failure),
-            Verdict::Infrastructure(error) => {
-                drop(tx);
-                self.withdraw(&route).await;
-                return Err(error);
-            }
+            Verdict::Infrastructure(error) => return Err(error),
         };
         self.search(&route, index, failure);
         Ok(())
@@ -211,6 +230,7 @@ where
     }
 
     fn committed(&mut self, route: Route) {
+        self.announced = None;
         self.counts += route.counts;
         self.suspects = self
             .suspects
@@ -237,7 +257,7 @@ where
         self.blame = culprit.map(|event| Blame {
             lane: event.lane,
             n: event.n,
-            failure: redacted(failure, self.redactor),
+            failure: redacted(failure, self.redact),
             dead: false,
         });
     }
@@ -252,8 +272,10 @@ where
         };
         let token = route.token(next.lane).unwrap_or_default();
         let attempts = tx.attempt(next.lane, next.n, token).await?;
+        self.announced = Some((next.lane, next.n, token));
         done(self.db.commit(tx).await)?;
         if attempts > self.options.crashes_max {
+            self.announced = None;
             self.blame = Some(Blame {
                 lane: next.lane,
                 n: next.n,
@@ -264,14 +286,12 @@ where
         Ok(())
     }
 
-    /// Infrastructure failed after an announcement: takes it back, if that works. If not, nothing is lost: an attempt
-    /// counts once per tenure.
-    async fn withdraw(&self, route: &Route) {
-        let (true, Some(event)) = (self.batch.careful, route.deliver.first()) else {
-            return;
-        };
-        let token = route.token(event.lane).unwrap_or_default();
-        let _ = forget_attempt(self.db, self.batch.member, event.lane, token, event.n).await;
+    /// Infrastructure failed after an announcement: takes it back, if that works, since nothing crashed. If not, an
+    /// attempt still counts once per tenure.
+    async fn withdraw(&mut self) {
+        if let Some((lane, n, token)) = self.announced.take() {
+            let _ = forget_attempt(self.db, self.batch.member, lane, token, n).await;
+        }
     }
 
     fn finish(self, ended: Result<()>) -> Result<Applied> {
@@ -335,17 +355,9 @@ pub(super) fn at_commit(error: &Error) -> Option<Failure> {
     })
 }
 
-pub(super) fn ended_early() -> Failure {
+pub(super) fn redacted(failure: Failure, redact: &dyn Redact) -> Failure {
     Failure {
-        class: Class::Handler,
-        fingerprint: "transaction ended".into(),
-        message: "the handler ended the transaction it was given".into(),
-    }
-}
-
-pub(super) fn redacted(failure: Failure, redactor: &Redactor) -> Failure {
-    Failure {
-        message: redactor.redact_text(&failure.message),
+        message: redact.text(&failure.message),
         ..failure
     }
 }

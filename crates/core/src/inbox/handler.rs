@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::error::{Error, Kind};
+use crate::inbox::transaction::InboxTx;
 use crate::inbox::{Class, Delivered, Failure, Verdict};
 
 /// A boxed future that stays on its thread.
@@ -21,7 +22,7 @@ pub enum Mode {
     Batch,
 }
 
-/// Applies events inside the transaction that moves the position.
+/// Applies events inside the transaction that moves the position. It must not begin, commit or roll back.
 ///
 /// Effects outside the transaction may repeat; `(consumer, lane, n)` is their idempotency key. A panic is caught,
 /// rolls the transaction back and counts as [`Class::Panic`] of the event.
@@ -164,7 +165,7 @@ where
 }
 
 /// Runs a handler over `events` in its mode; a panic becomes a verdict.
-pub(super) async fn run<Tx, H: Handler<Tx> + ?Sized>(
+pub(super) async fn run<Tx: InboxTx, H: Handler<Tx> + ?Sized>(
     handler: &H,
     tx: &mut Tx,
     events: &[Delivered],
@@ -205,7 +206,22 @@ fn attributed(verdict: Verdict, events: usize) -> Verdict {
     }
 }
 
-async fn guarded<Tx, H: Handler<Tx> + ?Sized>(handler: &H, tx: &mut Tx, events: &[Delivered]) -> Verdict {
+/// One call. Nothing more may run when the handler ended the transaction: it would stand by itself.
+async fn guarded<Tx: InboxTx, H: Handler<Tx> + ?Sized>(
+    handler: &H,
+    tx: &mut Tx,
+    events: &[Delivered],
+) -> Verdict {
+    match caught(handler, tx, events).await {
+        Verdict::Applied if !tx.is_open() => Verdict::Failed {
+            index: None,
+            failure: ended_early(),
+        },
+        verdict => verdict,
+    }
+}
+
+async fn caught<Tx, H: Handler<Tx> + ?Sized>(handler: &H, tx: &mut Tx, events: &[Delivered]) -> Verdict {
     // The call is inside the future, so that a panic before the first await is caught as well.
     let outcome = Unwinding(Box::pin(async move { handler.apply(tx, events).await })).await;
     outcome.unwrap_or_else(|panic| Verdict::Failed {
@@ -226,6 +242,14 @@ impl<T> Future for Unwinding<'_, T> {
             Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
             Err(panic) => Poll::Ready(Err(panic)),
         }
+    }
+}
+
+fn ended_early() -> Failure {
+    Failure {
+        class: Class::Handler,
+        fingerprint: "transaction ended".into(),
+        message: "the handler ended the transaction it was given".into(),
     }
 }
 

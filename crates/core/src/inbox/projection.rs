@@ -230,7 +230,8 @@ fn folded(rows: Vec<Row>) -> Folded {
     folded
 }
 
-fn is_identifier(name: &str) -> bool {
+/// Letters, digits and `_`, not first a digit, at most 63 bytes: a name that every database takes, quoted or not.
+pub fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     let starts = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     starts && name.len() <= limits::NAME_BYTES_MAX && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')

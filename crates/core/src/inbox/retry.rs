@@ -4,9 +4,8 @@
 //! from the queue is the one that un-parks. Before a head is handed to the handler that fact is committed, so that an
 //! event that ends the process is found out here too.
 
-use crate::dead_letter::redact::Redactor;
 use crate::error::{Code, Error, Result};
-use crate::inbox::apply::{at_commit, crashed, done, ended_early, forget_attempt, redacted};
+use crate::inbox::apply::{Redact, at_commit, crashed, done, forget_attempt, redacted};
 use crate::inbox::handler::{self, Handler};
 use crate::inbox::sift::due;
 use crate::inbox::transaction::{Advance, FailedAgain, InboxDb, InboxTx, ParkedState, Scheduled, Tally};
@@ -29,7 +28,7 @@ pub async fn retry<'db, D, H>(
     db: &'db D,
     handler: &H,
     options: &Options,
-    redactor: &Redactor,
+    redact: &dyn Redact,
     request: &Retry,
 ) -> Result<Retried>
 where
@@ -40,7 +39,7 @@ where
         db,
         handler,
         options,
-        redactor,
+        redact,
         request,
         retried: Retried::default(),
     };
@@ -62,7 +61,7 @@ struct Run<'r, 'db, D, H: ?Sized> {
     db: &'db D,
     handler: &'r H,
     options: &'r Options,
-    redactor: &'r Redactor,
+    redact: &'r dyn Redact,
     request: &'r Retry,
     retried: Retried,
 }
@@ -75,6 +74,8 @@ struct Key<'k> {
     attempts: u32,
     /// Events to take next.
     size: u32,
+    /// Events to take after a success.
+    chunk: u32,
 }
 
 /// How one transaction of a key ended.
@@ -114,6 +115,7 @@ where
             token: *token,
             attempts: scheduled.attempts,
             size: 1,
+            chunk: CHUNK,
         };
         while self.retried.counts.applied < EVENTS_MAX {
             if matches!(self.step(&mut key).await?, Step::Stop) {
@@ -134,9 +136,13 @@ where
         }
         if tries > 1 {
             // Something in this queue ended a process: one at a time from here on.
-            key.size = 1;
+            (key.size, key.chunk) = (1, 1);
         }
-        self.take(key, head).await
+        let taken = self.take(key, head).await;
+        if taken.is_err() {
+            self.withdraw(key, head).await;
+        }
+        taken
     }
 
     async fn announce(&self, key: &Key<'_>) -> Result<Option<(u64, u32)>> {
@@ -150,7 +156,10 @@ where
             return Ok(None);
         };
         let tries = tx.attempt(lane, head.n, key.token).await?;
-        done(self.db.commit(tx).await)?;
+        if let Err(error) = done(self.db.commit(tx).await) {
+            self.withdraw(key, head.n).await;
+            return Err(error);
+        }
         Ok(Some((head.n, tries)))
     }
 
@@ -168,21 +177,19 @@ where
         let (lane, name) = (key.scheduled.lane, &key.scheduled.key);
         let events = tx.queue_head(lane, name, key.size).await?;
         match handler::run(self.handler, &mut tx, &events).await {
-            Verdict::Applied if tx.is_open() => self.commit(tx, key, position, &events).await,
-            Verdict::Applied => {
-                drop(tx);
-                self.failed(key, head, events.len(), None, ended_early()).await
-            }
+            Verdict::Applied => self.commit(tx, key, position, &events).await,
             Verdict::Failed { index, failure } => {
                 drop(tx);
                 self.failed(key, head, events.len(), index, failure).await
             }
-            Verdict::Infrastructure(error) => {
-                drop(tx);
-                let _ = forget_attempt(self.db, self.request.member, lane, key.token, head).await;
-                Err(error)
-            }
+            Verdict::Infrastructure(error) => Err(error),
         }
+    }
+
+    /// Infrastructure failed after an announcement: nothing crashed, and nothing is to be blamed.
+    async fn withdraw(&self, key: &Key<'_>, head: u64) {
+        let lane = key.scheduled.lane;
+        let _ = forget_attempt(self.db, self.request.member, lane, key.token, head).await;
     }
 
     async fn commit(
@@ -217,7 +224,7 @@ where
         self.retried.counts.applied += u64::try_from(events.len()).unwrap_or(0);
         self.retried.counts.unparked += u64::from(left == 0);
         key.attempts = 0;
-        key.size = CHUNK;
+        key.size = key.chunk;
         Ok(if left == 0 { Step::Stop } else { Step::More })
     }
 
@@ -242,7 +249,7 @@ where
             ParkedState::Retrying
         };
         key.attempts = retries;
-        let failed = self.verdict(key, redacted(failure, self.redactor), state);
+        let failed = self.verdict(key, redacted(failure, self.redact), state);
         self.record(key, head, failed).await
     }
 

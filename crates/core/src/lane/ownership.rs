@@ -97,7 +97,7 @@ pub enum Change<S> {
     Lost(LaneId),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Tenure {
     token: Token,
     until: Ticks,
@@ -261,13 +261,19 @@ impl Ownership {
         for lane in &asked.released {
             before.remove(lane);
         }
-        self.left = asked.leave;
+        // Lanes that I had lost sight of are released before I leave.
+        self.left = asked.leave && held.owned.is_empty();
         let mut changes = Vec::new();
         for owned in held.owned {
-            if until <= now || asked.leave {
+            if until <= now {
                 continue; // A grant that arrives too late is no grant.
             }
             let old = before.remove(&owned.lane);
+            if let Some(raised) = old.as_ref().filter(|t| t.token > owned.token) {
+                // The store answered before it raised my token; the trust of that tenure stands as it was.
+                self.tenures.insert(owned.lane, raised.clone());
+                continue;
+            }
             let same = old.as_ref().filter(|t| t.token == owned.token);
             let tenure = Tenure {
                 token: owned.token,

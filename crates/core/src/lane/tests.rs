@@ -130,3 +130,29 @@ fn a_stopping_worker_leaves_after_everything_is_drained() {
     own.held(at(12), held(0, &[]));
     assert!(own.left());
 }
+
+#[test]
+fn a_leaving_member_releases_what_it_had_lost_sight_of() {
+    let mut own = two_seconds();
+    own.stop(at(0));
+    assert!(own.due(at(0)).unwrap().leave);
+    own.held(at(10), held(0, &[(2, 5)]));
+    assert!(!own.left(), "the store still counts a lane as mine");
+    own.drained(lane(2), at(10));
+    let hold = own.due(at(11)).unwrap();
+    assert_eq!(hold.release, vec![(lane(2), Token(5))]);
+    own.held(at(20), held(0, &[]));
+    assert!(own.left());
+}
+
+#[test]
+fn an_answer_from_before_a_raise_does_not_lower_the_token() {
+    let mut own = two_seconds();
+    own.due(at(0)).unwrap();
+    own.held(at(10), held(1, &[(0, 5)]));
+    own.due(at(1000)).unwrap();
+    own.retoken(lane(0), Token(9));
+    assert_eq!(own.held(at(1010), held(1, &[(0, 5)])), vec![]);
+    assert_eq!(own.token(lane(0)), Some(Token(9)));
+    assert_eq!(own.expire(at(1700)), vec![lane(0)], "and trust is not extended");
+}

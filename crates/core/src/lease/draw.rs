@@ -1,4 +1,4 @@
-//! The machine's only source of chance: two `SplitMix64` streams seeded by the driver, so that equal seeds give equal
+//! The machines' only source of chance: two `SplitMix64` streams seeded by the driver, so that equal seeds give equal
 //! runs.
 
 use std::time::Duration;
@@ -7,27 +7,33 @@ use super::Nonce;
 
 /// One stream for each half of a nonce, so that all 128 bits of the seed count.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Draw {
+pub(crate) struct Draw {
     high: u64,
     low: u64,
 }
 
 impl Draw {
-    pub(super) fn new(seed: Nonce) -> Self {
+    pub(crate) fn new(seed: Nonce) -> Self {
         Self {
             high: half(seed.0 >> 64),
             low: half(seed.0),
         }
     }
 
-    pub(super) fn nonce(&mut self) -> Nonce {
+    pub(crate) fn nonce(&mut self) -> Nonce {
         Nonce(u128::from(split_mix(&mut self.high)) << 64 | u128::from(split_mix(&mut self.low)))
     }
 
     /// Between nine tenths of `whole` and `whole`: never later than asked for.
-    pub(super) fn jitter(&mut self, whole: Duration) -> Duration {
+    pub(crate) fn jitter(&mut self, whole: Duration) -> Duration {
         let thousandths = u32::try_from(split_mix(&mut self.low) % 101).unwrap_or(0);
         whole / 1000 * (1000 - thousandths)
+    }
+
+    /// Between zero and `whole`.
+    pub(crate) fn below(&mut self, whole: Duration) -> Duration {
+        let thousandths = u32::try_from(split_mix(&mut self.low) % 1001).unwrap_or(0);
+        whole / 1000 * thousandths
     }
 }
 

@@ -22,7 +22,7 @@
 //! # What it does not promise
 //! Work without a fence can run twice when a process is paused for longer than the ttl and wakes in mid-write.
 
-mod draw;
+pub(crate) mod draw;
 pub mod machine;
 mod options;
 mod protocol;

@@ -6,11 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::dead_letter::redact::Redactor;
 use crate::dead_letter::{Audit, Id};
 use crate::error::{Code, Error, Result};
 use crate::event::Event;
-use crate::inbox::apply::{apply, retry};
+use crate::inbox::apply::{Redact, apply, retry};
 use crate::inbox::block::block_on;
 use crate::inbox::handler::Handler;
 use crate::inbox::transaction::{
@@ -121,15 +120,16 @@ impl MemoryInbox {
     }
 
     /// Runs `handler` in the apply transaction.
-    pub fn applier<H>(&self, handler: H, options: Options, redactor: Redactor) -> MemoryApplier<H>
+    pub fn applier<H, R>(&self, handler: H, options: Options, redact: R) -> MemoryApplier<H, R>
     where
         H: Handler<MemoryTx> + Send + Sync,
+        R: Redact + Send + Sync,
     {
         MemoryApplier {
             inbox: self.clone(),
             handler,
             options,
-            redactor,
+            redact,
         }
     }
 
@@ -470,30 +470,28 @@ impl InboxTx for MemoryTx {
 
 /// [`MemoryInbox`] with a handler.
 #[derive(Debug)]
-pub struct MemoryApplier<H> {
+pub struct MemoryApplier<H, R> {
     inbox: MemoryInbox,
     handler: H,
     options: Options,
-    redactor: Redactor,
+    redact: R,
 }
 
-impl<H: Handler<MemoryTx> + Send + Sync> Applier for MemoryApplier<H> {
+impl<H, R> Applier for MemoryApplier<H, R>
+where
+    H: Handler<MemoryTx> + Send + Sync,
+    R: Redact + Send + Sync,
+{
     fn apply(&self, batch: Batch) -> BoxFuture<'_, Result<Applied>> {
         Box::pin(std::future::poll_fn(move |_| {
-            let applied = apply(&self.inbox, &self.handler, &self.options, &self.redactor, &batch);
+            let applied = apply(&self.inbox, &self.handler, &self.options, &self.redact, &batch);
             std::task::Poll::Ready(block_on(applied))
         }))
     }
 
     fn retry(&self, request: Retry) -> BoxFuture<'_, Result<Retried>> {
         Box::pin(std::future::poll_fn(move |_| {
-            let retried = retry(
-                &self.inbox,
-                &self.handler,
-                &self.options,
-                &self.redactor,
-                &request,
-            );
+            let retried = retry(&self.inbox, &self.handler, &self.options, &self.redact, &request);
             std::task::Poll::Ready(block_on(retried))
         }))
     }

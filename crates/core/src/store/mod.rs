@@ -8,6 +8,7 @@ pub mod inbox;
 pub mod lease;
 pub mod outbox;
 pub mod stream;
+pub mod sweep;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -17,6 +18,7 @@ pub use inbox::{Applier, InboxStore};
 pub use lease::LeaseStore;
 pub use outbox::OutboxStore;
 pub use stream::{Sink, StreamStore};
+pub use sweep::SweepStore;
 
 /// A boxed future that may move between threads.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

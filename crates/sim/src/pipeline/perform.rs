@@ -22,7 +22,7 @@ use super::canary::Canary;
 use super::check::{Checked, Truth, Violation, Writer};
 use super::coverage::Coverage;
 use super::db::{Db, Inside};
-use super::handler::{SimHandler, redact};
+use super::handler::{Redaction, SimHandler};
 use super::node::{Effect, Input};
 
 /// Everything that outlives a process.
@@ -170,9 +170,7 @@ impl Stores {
             let event = planned.event.clone();
             (Planned { n, event }, chain)
         };
-        Reply::Done(Refill::Events(
-            (from..).zip(&events[1..]).map(next).collect(),
-        ))
+        Reply::Done(Refill::Events((from..).zip(&events[1..]).map(next).collect()))
     }
 
     // ---- stream ----
@@ -291,7 +289,13 @@ impl Stores {
                     lanes: retry.lanes.clone(),
                 };
                 let (handler, options, db) = (&self.handler, &self.options, &self.db);
-                let retried = reply(inbox::apply::retry(db, handler, options, &self.redact(), &retry));
+                let retried = reply(inbox::apply::retry(
+                    db,
+                    handler,
+                    options,
+                    &self.redaction(),
+                    &retry,
+                ));
                 self.committed(&writer)?;
                 I::Retried(retried)
             }
@@ -300,12 +304,9 @@ impl Stores {
         })
     }
 
-    fn redact(&self) -> fn(&str) -> String {
-        if self.is(Canary::MessageInClear) {
-            str::to_owned
-        } else {
-            redact
-        }
+    fn redaction(&self) -> Redaction {
+        let works = !self.is(Canary::MessageInClear);
+        Redaction { works }
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<Reply<Applied>, Violation> {
@@ -314,7 +315,13 @@ impl Stores {
             lanes: batch.lanes.iter().map(|l| (l.lane, l.token)).collect(),
         };
         let (handler, options, db) = (&self.handler, &self.options, &self.db);
-        let mut applied = reply(inbox::apply::apply(db, handler, options, &self.redact(), batch));
+        let mut applied = reply(inbox::apply::apply(
+            db,
+            handler,
+            options,
+            &self.redaction(),
+            batch,
+        ));
         self.coverage.hit_if(batch.careful, "careful batch");
         self.committed(&writer)?;
         if let Reply::Done(applied) = &mut applied {
@@ -331,7 +338,10 @@ impl Stores {
     fn committed(&mut self, writer: &Writer) -> Checked {
         let (commits, met) = {
             let mut inside = self.inside.borrow_mut();
-            (std::mem::take(&mut inside.commits), std::mem::take(&mut inside.met))
+            (
+                std::mem::take(&mut inside.commits),
+                std::mem::take(&mut inside.met),
+            )
         };
         met.into_iter().for_each(|point| self.coverage.hit(point));
         for (before, after) in &commits {
@@ -406,7 +416,10 @@ impl Stores {
         if before.holds.is_empty() {
             return Ok(());
         }
-        let trimmed = ready(self.stream.trim(tidegate_core::Timestamp::from_micros(i64::MAX), 50));
+        let trimmed = ready(
+            self.stream
+                .trim(tidegate_core::Timestamp::from_micros(i64::MAX), 50),
+        );
         self.coverage
             .hit_if(trimmed.is_ok_and(|n| n > 0), "stream trimmed");
         let inbox = self.db.inbox.contents();

@@ -68,7 +68,7 @@ fn deed(fault: Fault, rng: &mut Rng, knobs: &Knobs) -> Option<Deed> {
         Fault::Jump if rng.bool() => Deed::StoreJump { store, by: span },
         Fault::Jump => Deed::WallJump {
             node,
-            by: rng.i64(-ttl * 100..ttl * 100),
+            by: rng.i64(-ttl * 5..ttl * 5),
         },
         Fault::Large => Deed::Release,
         Fault::Trim => Deed::Trim,

@@ -163,6 +163,8 @@ impl World {
     /// Lets time pass until everything is quiet.
     fn settle(&mut self) -> Checked {
         let end = self.now + PATIENCE;
+        // What was sent before is answered by then, and late executions have happened.
+        self.pass(self.now + 4 * micros(self.knobs.call) + 4 * micros(self.knobs.ttl))?;
         loop {
             self.pass(self.now + 500_000)?;
             let quiet = self.quiet();
@@ -299,7 +301,10 @@ impl World {
         };
         let spins = spins.1;
         ensure("W1", spins < 4, || {
-            format!("process {node} wants to be ticked again and again at {}", self.now)
+            format!(
+                "process {node} wants to be ticked again and again at {}",
+                self.now
+            )
         })?;
         self.step(node, Input::Tick)
     }
@@ -353,7 +358,9 @@ impl World {
             inside: effect.is_inside(),
         };
         let fate = Fate::draw(&mut self.rng, &self.knobs, kind, self.chaos);
-        fate.point.into_iter().for_each(|point| self.stores.coverage.hit(point));
+        fate.point
+            .into_iter()
+            .for_each(|point| self.stores.coverage.hit(point));
         let sender = &mut self.nodes[node];
         if !works_in.is_empty() {
             sender.in_flight.insert(call, works_in);
@@ -402,7 +409,9 @@ impl World {
             self.stores.truth.excuses += 1;
         }
         match effect {
-            Effect::Relay(relay::Effect::Append(lanes)) if unknown && self.stores.is(Canary::UnknownIsDone) => {
+            Effect::Relay(relay::Effect::Append(lanes))
+                if unknown && self.stores.is(Canary::UnknownIsDone) =>
+            {
                 let last = |l: &tidegate_core::stream::LaneAppend| l.entries.last().map_or(0, |e| e.n);
                 let done = lanes.iter().map(|l| Appended::Through(last(l))).collect();
                 Input::Relay(relay::Input::Appended(Reply::Done(done)))
@@ -430,7 +439,10 @@ impl World {
         for released in effect.releases() {
             let busy = sender.in_flight.values().flatten().any(|lane| lane == released);
             ensure("S1", !busy, || {
-                format!("process {node} releases lane {} with work in flight", released.0.slot)
+                format!(
+                    "process {node} releases lane {} with work in flight",
+                    released.0.slot
+                )
             })?;
             let surplus = !sender.stopping;
             self.stores.coverage.hit_if(surplus, "surplus lane handed over");
@@ -470,7 +482,10 @@ impl World {
                 return Ok(());
             }
         }
-        let crash = sent.fate.crash.filter(|_| !sent.second && self.is_current(node, boot));
+        let crash = sent
+            .fate
+            .crash
+            .filter(|_| !sent.second && self.is_current(node, boot));
         if crash == Some(Crash::Before) {
             self.stores.coverage.hit("crash before an effect");
             self.crash(node, 200_000);
@@ -481,7 +496,10 @@ impl World {
             sent.effect.failed(false)
         } else {
             let input = self.stores.perform(sent.member, &sent.effect)?;
-            let stream = matches!(&sent.effect, Effect::Relay(relay::Effect::Append(_) | relay::Effect::Declare(..)));
+            let stream = matches!(
+                &sent.effect,
+                Effect::Relay(relay::Effect::Append(_) | relay::Effect::Declare(..))
+            );
             if stream {
                 self.ring_later(false);
             }
@@ -587,11 +605,15 @@ impl World {
         let effect = if self.nodes[node].is_relay() {
             let rows = self.stores.outbox.contents().lanes;
             let mine = rows.iter().filter(|row| row.owner == Some(member));
-            Effect::Relay(relay::Effect::Hold(hold(mine.map(|row| (row.lane, row.token)).collect())))
+            Effect::Relay(relay::Effect::Hold(hold(
+                mine.map(|row| (row.lane, row.token)).collect(),
+            )))
         } else {
             let contents = self.stores.db.inbox.contents();
             let mine = contents.lanes.iter().filter(|row| row.owner == Some(member));
-            Effect::Consumer(consumer::Effect::Hold(hold(mine.map(|row| (row.lane, row.token)).collect())))
+            Effect::Consumer(consumer::Effect::Hold(hold(
+                mine.map(|row| (row.lane, row.token)).collect(),
+            )))
         };
         self.send(node, effect)
     }
@@ -690,7 +712,11 @@ impl World {
         let after = self.stores.stream.contents();
         self.stores.truth.lost(&before, &after);
         let flushed = before.incarnation != after.incarnation;
-        let point = if flushed { "stream flushed" } else { "stream tail lost" };
+        let point = if flushed {
+            "stream flushed"
+        } else {
+            "stream tail lost"
+        };
         self.stores.coverage.hit(point);
         let settled = &self.stores.outbox.contents().lanes;
         let unsettled = settled.iter().any(|row| {

@@ -59,7 +59,7 @@ pub fn open_fence(sql: &Sql<'_>, scope: &Scope, token: Token, nonce: Nonce) -> R
     Ok(Opened::Open)
 }
 
-fn register(sql: &Sql<'_>, scope: &Scope) -> Result<Option<Fence>> {
+pub(super) fn register(sql: &Sql<'_>, scope: &Scope) -> Result<Option<Fence>> {
     let text = include_str!("lease/fence_read.sql");
     sql.first("reading a fence", text, [scope.as_str()], |row| {
         Ok(Fence {
@@ -314,7 +314,7 @@ fn token(row: &Row<'_>, index: usize) -> rusqlite::Result<Token> {
     unsigned(row, index).map(Token)
 }
 
-fn unsigned(row: &Row<'_>, index: usize) -> rusqlite::Result<u64> {
+pub(super) fn unsigned(row: &Row<'_>, index: usize) -> rusqlite::Result<u64> {
     let value = row.get(index)?;
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(index, value))
 }

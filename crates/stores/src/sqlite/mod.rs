@@ -11,9 +11,12 @@
 
 mod bell;
 mod catalog;
+pub mod checkpoint;
 mod clock;
 mod columns;
 mod db;
+pub mod dead_letter_table;
+pub mod dedupe;
 mod error;
 pub mod inbox;
 pub mod lease;
@@ -22,6 +25,7 @@ pub mod projection;
 mod schema;
 mod sql;
 pub mod stream;
+pub mod sweep;
 #[cfg(test)]
 mod tests;
 mod values;

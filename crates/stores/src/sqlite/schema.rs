@@ -34,6 +34,8 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
         include_str!("schema/inbox.sql"),
         include_str!("schema/lease.sql"),
         include_str!("schema/checkpoint.sql"),
+        include_str!("schema/dedupe.sql"),
+        include_str!("schema/sweep.sql"),
     ],
 }];
 

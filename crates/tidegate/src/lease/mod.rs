@@ -33,7 +33,7 @@ use tidegate_core::{Code, Effect, Error, Result, Retry};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::worker::{self, AbortOnDrop, Control, Worker};
+use crate::worker::{self, AbortOnDrop, Control, Work, Worker};
 
 /// What happened to a lease, for hooks. The counters `tidegate_lease_{acquired,renewed,lost,reacquired}_total` with
 /// the label `scope` say the same.
@@ -150,19 +150,28 @@ impl Leases {
         F: Future<Output = Result<()>> + Send + 'static,
     {
         let scope = Scope::new(scope)?;
-        self.options(false).check()?;
+        self.check()?;
         let name = format!("lease/{scope}");
-        let (leases, run) = (self.clone(), spawned(work));
+        let (leases, work) = (self.clone(), Arc::new(work));
         Ok(Worker::new(name, move |control| {
-            let lead = Lead::new(
-                leases.clone(),
-                scope.clone(),
-                leases.options(false),
-                Arc::clone(&run),
-                None,
-            );
+            let work = Arc::clone(&work);
+            let lead = leases.lead(scope.clone(), move |guard| work(guard));
             async move { worker::run(lead?, control).await }
         }))
+    }
+
+    /// The loop of a campaign, for workers that show more than the lease.
+    pub(crate) fn lead<W, F>(&self, scope: Scope, work: W) -> Result<impl Work + use<W, F>>
+    where
+        W: Fn(Guard) -> F + Send + Sync + 'static,
+        F: Future<Output = Result<()>> + Send + 'static,
+    {
+        Lead::new(self.clone(), scope, self.options(false), spawned(work), None)
+    }
+
+    /// Checks the ttl.
+    pub(crate) fn check(&self) -> Result<()> {
+        self.options(false).check()
     }
 
     fn options(&self, scoped: bool) -> Options {

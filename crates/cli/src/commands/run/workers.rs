@@ -12,8 +12,9 @@ use tidegate::{Code, Consumer, Error, Relay, Worker};
 use crate::config::{self, Config, Policy};
 use crate::error::Failure;
 use crate::places::Places;
+use crate::sweeps;
 
-/// One relay for each outbox, one consumer for each consumer.
+/// One relay for each outbox, one consumer for each consumer, one sweeper for each sweep.
 pub(super) async fn build(config: &Config, places: &Places) -> Result<Vec<Worker>, Failure> {
     let mut workers = Vec::new();
     for (name, declared) in &config.stream {
@@ -24,6 +25,9 @@ pub(super) async fn build(config: &Config, places: &Places) -> Result<Vec<Worker
     }
     for (name, declared) in &config.consumer {
         workers.push(consumer(config, places, name, declared).await?);
+    }
+    for (name, (store, every)) in sweeps::declared(config) {
+        workers.push(sweeps::worker(config, places, &name, &store, every, &label()).await?);
     }
     Ok(workers)
 }

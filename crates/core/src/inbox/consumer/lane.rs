@@ -26,6 +26,8 @@ pub(super) struct Lane {
     pub(super) position: Position,
     /// Every entry up to here was read.
     pub(super) read: EntryId,
+    /// The read in flight goes on where this lane stands: not after a rewind.
+    pub(super) reading: bool,
     /// Last number read or given to the apply.
     seen: u64,
     /// Last number given to the apply.
@@ -46,6 +48,7 @@ impl Lane {
             state: State::Live,
             position,
             read: position.cursor,
+            reading: false,
             seen: position.hw,
             given: position.hw,
             pending: VecDeque::new(),
@@ -77,6 +80,7 @@ impl Lane {
     pub(super) fn rewind(&mut self, from: EntryId) {
         self.pending.clear();
         self.read = from;
+        self.reading = false;
         self.seen = self.position.hw;
         self.given = self.position.hw;
     }

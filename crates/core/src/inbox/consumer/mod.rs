@@ -321,7 +321,10 @@ impl Machine {
             (owns && self.applying.is_none(), self.retry_at),
             (owns && self.moving.is_none(), self.move_at),
         ];
-        let work = work.into_iter().filter_map(|(waits, at)| waits.then_some(at)).min();
+        let work = work
+            .into_iter()
+            .filter_map(|(waits, at)| waits.then_some(at))
+            .min();
         let work = work.filter(|_| !self.stopping).map(|at| at.max(self.pause_until));
         self.own.wake_at().into_iter().chain(work).min()
     }
@@ -445,12 +448,12 @@ impl Machine {
         self.more = page.scanned < page.last;
         let mut shorter = false;
         for entry in page.entries {
-            if let Some(lane) = current(&mut self.lanes, &flight, entry.lane) {
+            if let Some(lane) = current(&mut self.lanes, &flight, entry.lane).filter(|l| l.reading) {
                 lane.saw(entry);
             }
         }
         for (id, _) in &flight {
-            let Some(lane) = current(&mut self.lanes, &flight, *id) else {
+            let Some(lane) = current(&mut self.lanes, &flight, *id).filter(|l| l.reading) else {
                 continue;
             };
             if lane.read > page.last {
@@ -713,24 +716,23 @@ impl Machine {
         }
         if !self.lanes.values().any(|l| l.state == State::Live) {
             // Whatever makes a lane live rings again.
-            self.bell = false;
+            (self.bell, self.more) = (false, false);
         }
         let due = self.bell || self.more || now >= self.poll_at;
         if !due || !self.may_read() {
             return;
         }
-        let lanes: Vec<_> = self
-            .lanes
-            .iter()
-            .filter(|(_, l)| l.state == State::Live)
-            .collect();
-        let Some(after) = lanes.iter().map(|(_, l)| l.read).min() else {
-            return;
-        };
+        let mut after = EntryId(u64::MAX, u64::MAX);
+        let mut flight = Flight::new();
+        for (id, lane) in self.lanes.iter_mut().filter(|(_, l)| l.state == State::Live) {
+            lane.reading = true;
+            after = after.min(lane.read);
+            flight.push((*id, lane.epoch));
+        }
         self.bell = false;
         self.poll_at = now.after(self.options.poll_every);
-        self.reading = Some(lanes.iter().map(|(id, l)| (**id, l.epoch)).collect());
-        let lanes = lanes.into_iter().map(|(id, _)| *id).collect();
+        let lanes = flight.iter().map(|(id, _)| *id).collect();
+        self.reading = Some(flight);
         let (limit, bytes_max) = (self.options.batch_max, self.options.bytes_max);
         out.push(Effect::Read {
             after,

@@ -1,1 +1,215 @@
+use std::time::Duration;
 
+use uuid::Uuid;
+
+use super::{Effect, Input, Machine, Note, Options};
+use crate::error::Reply;
+use crate::event::Draft;
+use crate::inbox::{Applied, LaneApplied, Position, Start};
+use crate::lane::{Held, LaneId, Lineage, Owned};
+use crate::lease::{Nonce, Token};
+use crate::stream::{Chain, Entry, EntryId, Page, Register, Registers};
+use crate::time::{Now, Ticks, Timestamp};
+
+const LANE: LaneId = LaneId {
+    lineage: Lineage(Uuid::from_u128(1)),
+    slot: 0,
+};
+
+fn at(millis: i64) -> Now {
+    Now {
+        ticks: Ticks::from_micros(millis * 1000),
+        wall: Timestamp::from_micros(millis * 1000),
+    }
+}
+
+/// Entry `n` stands at position `n`.
+fn entry(n: u64) -> Entry {
+    let event = Draft::new("t", "k")
+        .seal(Uuid::from_u128(u128::from(n)), Timestamp::default())
+        .unwrap();
+    Entry {
+        id: EntryId(0, n),
+        lane: LANE,
+        n,
+        chain: chain(n),
+        event: Some(event),
+    }
+}
+
+fn chain(n: u64) -> Chain {
+    (1..=n).fold(Chain::START, |chain, n| {
+        chain.next(n, Some(Uuid::from_u128(u128::from(n))))
+    })
+}
+
+fn position(hw: u64) -> Position {
+    Position {
+        hw,
+        chain: chain(hw),
+        cursor: EntryId(0, hw),
+        clean: true,
+    }
+}
+
+fn held(lanes: u32, owned: Vec<(LaneId, Position)>) -> Input {
+    let owned = owned.into_iter().map(|(lane, state)| Owned {
+        lane,
+        token: Token(5),
+        state,
+    });
+    Input::Held(Reply::Done(Held {
+        members: 1,
+        lanes,
+        owned: owned.collect(),
+    }))
+}
+
+fn registers(n: u64) -> Input {
+    let register = Register {
+        n,
+        token: Token(5),
+        chain: chain(n),
+    };
+    Input::Registers(Reply::Done(Registers {
+        incarnation: Uuid::from_u128(1),
+        lanes: vec![(LANE, register)],
+    }))
+}
+
+fn page(numbers: impl Iterator<Item = u64>, last: u64) -> Input {
+    Input::Page(Reply::Done(Page {
+        incarnation: Uuid::from_u128(1),
+        entries: numbers.map(entry).collect(),
+        scanned: EntryId(0, last),
+        last: EntryId(0, last),
+    }))
+}
+
+fn applied(outcome: LaneApplied) -> Input {
+    Input::Applied(Reply::Done(Applied {
+        lanes: vec![(LANE, outcome)],
+        ..Applied::default()
+    }))
+}
+
+/// A consumer that owns the lane at `hw`, past its first look at parked keys; a read is in flight.
+fn owning(hw: u64) -> Machine {
+    let mut m = Machine::new(Options::new(Start::Earliest), Nonce(1));
+    m.step(at(0), Input::Tick);
+    m.step(at(1), held(1, vec![(LANE, position(hw))]));
+    m.step(at(2), registers(hw));
+    m.step(at(3), Input::Discovered(Reply::Done(())));
+    m.step(at(4), Input::Retried(Reply::Done(super::Retried::default())));
+    m.step(at(5), Input::CursorsMoved(Reply::Done(0)));
+    m.step(at(6), held(1, vec![(LANE, position(hw))]));
+    m
+}
+
+fn given(effects: &[Effect]) -> Option<Vec<u64>> {
+    effects.iter().find_map(|e| match e {
+        Effect::Apply(batch) => Some(batch.lanes[0].entries.iter().map(|e| e.n).collect()),
+        _ => None,
+    })
+}
+
+fn reads_after(effects: &[Effect]) -> Option<u64> {
+    effects.iter().find_map(|e| match e {
+        Effect::Read { after, .. } => Some(after.1),
+        _ => None,
+    })
+}
+
+#[test]
+fn what_is_read_is_given_to_the_apply_in_order() {
+    let mut m = owning(3);
+    assert_eq!(given(&m.step(at(7), page(4..=6, 6))), Some(vec![4, 5, 6]));
+    m.step(at(8), applied(LaneApplied::At(position(6))));
+    assert_eq!(m.status().behind, 0);
+}
+
+#[test]
+fn what_is_in_flight_does_not_wake_the_machine() {
+    let mut m = owning(3);
+    m.step(at(7), page(4..=6, 6));
+    m.step(at(8), Input::Rung);
+    m.step(at(5000), Input::Tick);
+    assert!(m.wake_at().unwrap() > at(5000).ticks, "{:?}", m.wake_at());
+}
+
+#[test]
+fn a_consumer_without_lanes_sleeps_and_knows_that_it_is_quiet() {
+    let mut m = Machine::new(Options::new(Start::Earliest), Nonce(1));
+    m.step(at(0), Input::Tick);
+    m.step(at(1), registers(9));
+    m.step(at(2), held(1, Vec::new()));
+    m.step(at(3), Input::Discovered(Reply::Done(())));
+    m.step(at(4), held(1, Vec::new()));
+    assert!(m.status().quiet);
+    assert!(m.wake_at().unwrap() > at(500).ticks, "{:?}", m.wake_at());
+}
+
+#[test]
+fn an_empty_stream_is_asked_once_a_ring() {
+    let mut m = Machine::new(Options::new(Start::Earliest), Nonce(1));
+    m.step(at(0), Input::Tick);
+    let none = || {
+        Input::Registers(Reply::Done(Registers {
+            incarnation: Uuid::from_u128(1),
+            lanes: Vec::new(),
+        }))
+    };
+    assert_eq!(m.step(at(1), none()), vec![]);
+    assert_eq!(m.step(at(2), Input::Rung), vec![Effect::Registers]);
+    assert_eq!(m.step(at(3), none()), vec![]);
+}
+
+#[test]
+fn a_page_asked_for_before_a_rewind_moves_nothing() {
+    let mut m = owning(3);
+    m.step(at(7), page(4..=6, 6));
+    let effects = m.step(at(8), Input::Rung);
+    assert_eq!(reads_after(&effects), Some(6));
+    // The commit is unknown: the lane is read again after 3, and the page after 6 says nothing about 4 to 6.
+    let unknown = Reply::Unknown(crate::Error::unknown("lost"));
+    m.step(at(9), Input::Applied(unknown));
+    let effects = m.step(at(100), page(std::iter::empty(), 9));
+    assert_eq!(reads_after(&effects), Some(3), "{effects:?}");
+    let moved = |e: &Effect| matches!(e, Effect::MoveCursors(moves) if !moves.is_empty());
+    assert!(!effects.iter().any(moved));
+    let effects = m.step(at(101), page(4..=9, 9));
+    assert_eq!(given(&effects), Some(vec![4, 5, 6, 7, 8, 9]));
+}
+
+#[test]
+fn a_gap_is_read_again_from_the_beginning_then_waited_for() {
+    let mut m = owning(3);
+    m.step(at(7), page(6..=6, 6));
+    let gap = || applied(LaneApplied::Gap { hw: 3, next: 6 });
+    let effects = m.step(at(8), gap());
+    assert!(effects.contains(&Effect::Note(Note::Gap {
+        lane: LANE,
+        hw: 3,
+        next: 6
+    })));
+    assert_eq!(reads_after(&effects), Some(0));
+    m.step(at(9), page(6..=6, 6));
+    let effects = m.step(at(10), gap());
+    assert_eq!(reads_after(&effects), None, "{effects:?}");
+    assert_eq!(m.status().gaps, 1);
+    let effects = m.step(at(10).after(Duration::from_secs(5)), Input::Tick);
+    assert_eq!(reads_after(&effects), Some(0));
+}
+
+trait After {
+    fn after(self, by: Duration) -> Self;
+}
+
+impl After for Now {
+    fn after(self, by: Duration) -> Self {
+        Now {
+            ticks: self.ticks.after(by),
+            wall: self.wall.after(by),
+        }
+    }
+}

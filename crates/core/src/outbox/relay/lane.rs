@@ -90,11 +90,19 @@ impl Lane {
         }
     }
 
-    /// The same tenure, from a fresh state.
-    pub(super) fn reloaded(&self, state: LaneState) -> Self {
-        Self {
-            suspicions: self.suspicions,
-            ..Self::loading(self.token, self.epoch, state)
+    /// The outbox keeps this for the same tenure, with no turn on its way. A state read before a doubt began
+    /// contradicts the next turn, and the lane is loaded again.
+    pub(super) fn kept(&mut self, state: LaneState) {
+        match self.phase {
+            Phase::Doubt => {
+                *self = Self {
+                    suspicions: self.suspicions,
+                    ..Self::loading(self.token, self.epoch, state)
+                }
+            }
+            // A turn of mine landed after it was given up: rows have numbers that I do not know.
+            Phase::Live if state.planned > self.tail.0 => self.phase = Phase::Doubt,
+            _ => {}
         }
     }
 
@@ -211,6 +219,26 @@ impl Lane {
             count += 1;
         }
         count
+    }
+
+    /// The sink's register stands here, and nothing was appended.
+    pub(super) fn moved(&mut self, register: Register) {
+        self.register = Some(Some(register));
+        self.unsettle_refill();
+    }
+
+    /// An append has no known outcome: the register tells.
+    pub(super) fn unknown(&mut self) {
+        self.register = None;
+        self.ask_register = true;
+        self.unsettle_refill();
+    }
+
+    /// History that was being put back starts over, from what the stream has by then.
+    fn unsettle_refill(&mut self) {
+        if self.phase == Phase::Refill {
+            self.phase = Phase::Doubt;
+        }
     }
 
     /// Compares what the database planned with what the stream holds.

@@ -313,9 +313,10 @@ impl Machine {
                     )));
                 }
                 Change::Kept { lane, state } => {
-                    // A state read before the doubt began contradicts the next turn, and the lane is loaded again.
-                    if let Some(l) = self.lanes.get_mut(&lane).filter(|l| l.phase == Phase::Doubt) {
-                        *l = l.reloaded(state);
+                    // With a turn in flight this state is neither before nor after it.
+                    let turning = is_in(&self.turn, lane);
+                    if let Some(lane) = self.lanes.get_mut(&lane).filter(|_| !turning) {
+                        lane.kept(state);
                     }
                 }
                 Change::Lost(lane) => self.drop_lane(lane, Note::Lost(lane), out),
@@ -357,8 +358,7 @@ impl Machine {
             Reply::Unknown(error) => {
                 for (id, _) in &flight {
                     if let Some(lane) = current(&mut self.lanes, &flight, *id) {
-                        lane.register = None;
-                        lane.ask_register = true;
+                        lane.unknown();
                     }
                 }
                 return self.outage(now, &error, out);
@@ -380,16 +380,15 @@ impl Machine {
                     }
                 }
                 Appended::Moved(register) => {
-                    lane.register = Some(Some(register));
+                    lane.moved(register);
                     self.reconcile(*id, out);
                 }
                 Appended::Fenced(_) => self.drop_lane(*id, Note::Fenced(*id), out),
-                Appended::Poison { n, reason } => lane.poison = Some((n, reason)),
-                Appended::Paused(reason) => {
+                Appended::Poison { n, reason } if !lane.refilling() => lane.poison = Some((n, reason)),
+                // What is settled was taken once: a limit has changed, and no row is left to park.
+                Appended::Poison { reason, .. } | Appended::Paused(reason) => {
                     let pause = self.options.backoff_max.min(self.options.backoff_min * 8);
-                    let until = now.after(pause);
-                    lane.paused_until = until;
-                    self.resume(until);
+                    lane.paused_until = now.after(pause);
                     out.push(Effect::Note(Note::Outage(reason, pause)));
                 }
             }
@@ -536,21 +535,22 @@ impl Machine {
             (self.options.backoff_min * 2u32.pow(self.failures.min(16))).min(self.options.backoff_max);
         self.failures += 1;
         self.pause_until = now.after(pause);
-        self.resume(self.pause_until);
         out.push(Effect::Note(Note::Outage(error.to_string(), pause)));
-    }
-
-    fn resume(&mut self, at: Ticks) {
-        self.resume_at = Some(self.resume_at.map_or(at, |before| before.min(at)));
     }
 
     // ---- what is due ----
 
     fn drive(&mut self, now: Ticks, out: &mut Vec<Effect>) {
-        self.resume_at = self.resume_at.filter(|at| *at > now);
         self.end_drained(now);
+        let pauses = self
+            .lanes
+            .values()
+            .map(|l| l.paused_until)
+            .chain([self.pause_until]);
+        self.resume_at = pauses.filter(|at| *at > now).min();
         if now >= self.pause_until {
-            if self.lanes.values().any(|l| l.phase == Phase::Doubt) {
+            let reloads = |(id, l): (&LaneId, &Lane)| l.phase == Phase::Doubt && !is_in(&self.turn, *id);
+            if self.lanes.iter().any(reloads) {
                 self.own.refresh(now);
             }
             self.send_register(now, out);
@@ -578,8 +578,8 @@ impl Machine {
     }
 
     fn busy(&self, id: LaneId) -> bool {
-        let in_flight = |f: &Option<Flight>| f.iter().flatten().any(|(lane, _)| *lane == id);
-        in_flight(&self.turn) || in_flight(&self.append) || self.chore.is_some_and(|(lane, _)| lane == id)
+        let chore = self.chore.is_some_and(|(lane, _)| lane == id);
+        chore || is_in(&self.turn, id) || is_in(&self.append, id)
     }
 
     fn send_register(&mut self, now: Ticks, out: &mut Vec<Effect>) {
@@ -618,7 +618,7 @@ impl Machine {
         let appending: Vec<_> = self.append.iter().flatten().map(|(id, _)| *id).collect();
         let turning: Vec<_> = self.turn.iter().flatten().map(|(id, _)| *id).collect();
         for (id, lane) in &mut self.lanes {
-            if appending.contains(id) || turning.contains(id) {
+            if appending.contains(id) || turning.contains(id) || !self.own.may_work(*id) {
                 continue;
             }
             if let Some(effect) = lane.chore(*id, member, limit) {
@@ -677,7 +677,8 @@ impl Machine {
         }
         if poll {
             // Without room the poll is owed, and comes with the next reply.
-            self.bell = share == 0;
+            let full = |l: &Lane| l.phase == Phase::Live && l.planned.len() >= ahead_max;
+            self.bell = share == 0 || self.lanes.values().any(full);
             self.poll_at = now.after(self.options.poll_every);
         }
         if !lanes.is_empty() {
@@ -702,6 +703,10 @@ impl Machine {
         let hungry = self.lanes.values().filter(|l| l.more).count().max(1);
         u32::try_from((room / hungry).max(16).min(batch_max)).unwrap_or(16)
     }
+}
+
+fn is_in(flight: &Option<Flight>, id: LaneId) -> bool {
+    flight.iter().flatten().any(|(lane, _)| *lane == id)
 }
 
 fn current<'a>(lanes: &'a mut BTreeMap<LaneId, Lane>, flight: &Flight, id: LaneId) -> Option<&'a mut Lane> {

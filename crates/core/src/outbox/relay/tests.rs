@@ -272,3 +272,146 @@ fn a_plan_that_does_not_extend_mine_reloads_the_lane() {
     assert_eq!(appended(&effects), None);
     assert!(m.wake_at().unwrap() <= at(5).after(Duration::from_secs(1)));
 }
+
+#[test]
+fn a_small_batch_plans_without_panic() {
+    let options = Options {
+        batch_max: 4,
+        ..Options::default()
+    };
+    let mut m = Machine::new(options, Nonce(1));
+    m.step(at(0), Input::Tick);
+    let effects = m.step(at(1), held(0, 0));
+    let plan = effects.iter().find_map(|e| match e {
+        Effect::Turn(turn) => Some(turn.lanes[0].plan),
+        _ => None,
+    });
+    assert_eq!(plan, Some(4));
+}
+
+#[test]
+fn what_is_in_flight_does_not_wake_the_machine() {
+    let mut m = Machine::new(Options::default(), Nonce(1));
+    m.step(at(0), Input::Tick);
+    m.step(at(1), held(0, 0));
+    // A register and a turn are in flight, and both are due again.
+    m.step(at(5000), Input::Tick);
+    assert!(m.wake_at().unwrap() > at(5000), "{:?}", m.wake_at());
+}
+
+#[test]
+fn a_poll_without_room_comes_with_the_next_reply() {
+    for (planned, acknowledged) in [(1500, vec![1000]), (2000, vec![1000, 2000])] {
+        let (mut m, _) = owning(0, planned, 0);
+        let polls = |e: &Effect| matches!(e, Effect::Turn(turn) if turn.lanes[0].plan > 0);
+        let mut effects = m.step(at(1500), Input::Tick);
+        m.step(at(1501), register(0));
+        for through in acknowledged {
+            assert!(!effects.iter().any(polls));
+            assert!(m.wake_at().unwrap() > at(1501), "{:?}", m.wake_at());
+            effects = m.step(
+                at(1502),
+                Input::Appended(Reply::Done(vec![Appended::Through(through)])),
+            );
+        }
+        assert!(effects.iter().any(polls), "{effects:?}");
+    }
+}
+
+fn refilling() -> Machine {
+    let (mut m, _) = owning(5, 5, 2);
+    let history = plan(3..=5).into_iter().map(|p| (p.clone(), chain(p.n))).collect();
+    m.step(at(4), Input::Refilled(Reply::Done(Refill::Events(history))));
+    m
+}
+
+fn holds(effects: &[Effect]) -> bool {
+    effects.iter().any(|e| matches!(e, Effect::Hold(_)))
+}
+
+#[test]
+fn a_refill_that_meets_another_loss_starts_over() {
+    let mut m = refilling();
+    let lost = Register {
+        n: 1,
+        token: Token(5),
+        chain: chain(1),
+    };
+    let effects = m.step(at(5), Input::Appended(Reply::Done(vec![Appended::Moved(lost)])));
+    assert_eq!(appended(&effects), None);
+    assert!(holds(&effects), "the lane is loaded again: {effects:?}");
+}
+
+#[test]
+fn a_refill_whose_reply_is_lost_starts_over() {
+    let mut m = refilling();
+    m.step(at(5), Input::Appended(Reply::Unknown(Error::unknown("lost"))));
+    let effects = m.step(at(200), Input::Tick);
+    assert!(holds(&effects), "the lane is loaded again: {effects:?}");
+}
+
+#[test]
+fn settled_history_that_the_sink_refuses_now_is_an_outage_not_poison() {
+    let mut m = refilling();
+    let poison = Appended::Poison {
+        n: 4,
+        reason: "too large".into(),
+    };
+    let effects = m.step(at(5), Input::Appended(Reply::Done(vec![poison])));
+    assert!(
+        matches!(effects[..], [Effect::Note(Note::Outage(..))]),
+        "{effects:?}"
+    );
+    let wake = m.wake_at().unwrap();
+    assert_eq!(appended(&m.step(wake, Input::Tick)), Some(vec![3, 4, 5]));
+}
+
+#[test]
+fn rows_planned_by_a_turn_that_was_given_up_are_loaded() {
+    let (mut m, _) = owning(0, 0, 0);
+    let effects = m.step(at(1200), Input::Tick);
+    assert!(holds(&effects), "{effects:?}");
+    m.step(at(1201), turned(Vec::new()));
+    let effects = m.step(at(1501), held(0, 4));
+    assert!(holds(&effects), "a longer plan than mine is a doubt: {effects:?}");
+    let effects = m.step(at(1502), held(0, 4));
+    let loads = |e: &Effect| matches!(e, Effect::Turn(turn) if turn.lanes[0].load);
+    assert!(effects.iter().any(loads), "{effects:?}");
+}
+
+#[test]
+fn a_turn_sent_before_a_reload_is_not_taken_for_the_plan() {
+    let (mut m, _) = owning(0, 2, 0);
+    m.step(at(4), Input::Rung);
+    // The stream lost what it had acknowledged, while a turn is in flight.
+    m.step(at(5), Input::Appended(Reply::Done(vec![Appended::Through(2)])));
+    let effects = m.step(at(2500), Input::Tick);
+    let asks = |e: &Effect| matches!(e, Effect::Register(_));
+    assert!(effects.iter().any(asks), "{effects:?}");
+    m.step(at(2501), held(0, 2));
+    m.step(at(2502), register(0));
+    let effects = m.step(at(2503), Input::Tick);
+    assert!(!holds(&effects), "the turn comes first: {effects:?}");
+    let effects = m.step(at(2504), turned(Vec::new()));
+    assert!(holds(&effects), "{effects:?}");
+    m.step(at(2505), held(0, 2));
+    m.step(at(2506), turned(plan(1..=2)));
+    assert_eq!(appended(&m.step(at(2507), register(0))), Some(vec![1, 2]));
+}
+
+#[test]
+fn s1_a_stopping_relay_starts_no_chore() {
+    let (mut m, _) = owning(0, 3, 0);
+    m.step(at(4), Input::Stop);
+    let poison = Appended::Poison {
+        n: 1,
+        reason: "too large".into(),
+    };
+    let effects = m.step(at(5), Input::Appended(Reply::Done(vec![poison])));
+    assert_eq!(effects, vec![]);
+    let effects = m.step(at(6), held(0, 3));
+    let [Effect::Hold(hold)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(hold.release, vec![(LANE, Token(5))]);
+}

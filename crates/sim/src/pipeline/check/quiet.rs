@@ -27,12 +27,9 @@ impl Truth {
         self.parked_at_source(state)?;
         for row in &state.inbox.lanes {
             let end = state.stream.registers.get(&row.lane).map_or(0, |r| r.n);
-            let stopped = is_lost(state, (row.lane.slot, row.state.hw + 1));
+            let stopped = self.is_gone(state, (row.lane.slot, row.state.hw + 1));
             ensure("Quiet", row.state.hw == end || stopped, || {
-                format!(
-                    "lane {}: applied to {} of {end}",
-                    row.lane.slot, row.state.hw
-                )
+                format!("lane {}: applied to {} of {end}", row.lane.slot, row.state.hw)
             })?;
         }
         let all = state.stream.registers.iter().filter(|(_, r)| r.n > 0);
@@ -46,7 +43,12 @@ impl Truth {
     /// Whether some consumer lane can go no further: what it needs is declared lost.
     pub(crate) fn is_stuck(&self, state: &State<'_>) -> bool {
         let mut rows = state.inbox.lanes.iter();
-        rows.any(|row| is_lost(state, (row.lane.slot, row.state.hw + 1)))
+        rows.any(|row| self.is_gone(state, (row.lane.slot, row.state.hw + 1)))
+    }
+
+    /// Declared lost, or trimmed too early by a hold that a loss had made meaningless.
+    fn is_gone(&self, state: &State<'_>, at: At) -> bool {
+        is_lost(state, at) || (self.losses > 0 && self.trimmed.contains(&at))
     }
 
     /// The stream holds each number, or it was trimmed, or it is declared lost; and only what was destroyed is.
@@ -90,7 +92,9 @@ impl Truth {
             })?;
             let head = parked.and_then(|p| p.rows.values().next());
             let cause = head.is_some_and(|e| kind_of(e) == Kind::Large);
-            ensure("Quiet", sent || cause, || format!("event {id} is parked for nothing"))?;
+            ensure("Quiet", sent || cause, || {
+                format!("event {id} is parked for nothing")
+            })?;
         }
         Ok(())
     }
@@ -107,10 +111,7 @@ impl Truth {
                     parked.state, parked.failure.class
                 )
             })?;
-            let mine = parked
-                .events
-                .values()
-                .all(|e| KeyRef::of(key.lineage, e) == *key);
+            let mine = parked.events.values().all(|e| KeyRef::of(key.lineage, e) == *key);
             ensure("Quiet", mine, || {
                 "an event waits behind a key that is not its own".into()
             })?;

@@ -80,11 +80,7 @@ impl Truth {
     /// The stream lost entries: what was there and is not any more.
     pub(crate) fn lost(&mut self, before: &Contents, after: &Contents) {
         let left: BTreeSet<At> = after.entries.values().map(at).collect();
-        let gone = before
-            .entries
-            .values()
-            .map(at)
-            .filter(|at| !left.contains(at));
+        let gone = before.entries.values().map(at).filter(|at| !left.contains(at));
         self.destroyed.extend(gone);
         self.losses += 1;
     }

@@ -1,14 +1,8 @@
 -- Positions of loops that users write themselves: only ever changed in the caller's transaction.
-create table tidegate_checkpoint (
-  name        text    not null primary key,
-  position    blob    not null,
-  updated_at  integer not null
-) strict, without rowid;
-
--- Ids seen by such loops.
-create table tidegate_seen (
-  scope       text    not null,
-  id          blob    not null,
-  seen_at     integer not null,
-  primary key (scope, id)
+create table "tidegate_checkpoint" (
+  subscription text    not null primary key,
+  last_id      text    not null,
+  high_water   integer,
+  consumed     integer not null,
+  updated_at   integer not null
 ) strict, without rowid;

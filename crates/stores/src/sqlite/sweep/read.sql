@@ -1,0 +1,1 @@
+select version, position from tidegate_sweep where name = ?1
