@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
-use tidegate::inbox::{Applied, Batch, Delivered, Retried, Retry, Start};
+use tidegate::inbox::projection::{Column, Projection};
+use tidegate::inbox::{Applied, Batch, Retried, Retry, Start};
 use tidegate::store::{Applier, BoxFuture, OutboxStore};
 use tidegate::stores::sqlite::{
-    Database, HandlerError, InboxOptions, OpenOptions, SqliteInbox, SqliteOutbox, SqliteStream, Wanted, batch,
+    Database, InboxOptions, OpenOptions, SqliteInbox, SqliteOutbox, SqliteStream, Wanted, projection::SqliteProjection,
 };
 use tidegate::{Consumer, Draft, Event, Relay, Result, Uuid, Worker, clock};
 
@@ -42,52 +41,17 @@ pub(crate) fn events(from: u64, count: usize) -> Vec<Event> {
 }
 
 /// The table that is kept equal to each key's last event.
-pub(crate) const BOARD: &str = "create table board (key text primary key, version integer not null, body blob not null) \
-                         strict, without rowid";
+const BOARD: &str = "create table if not exists board (key text primary key, version integer not null, \
+                     note text not null) strict, without rowid";
 
-/// Writes the last event of each key in one statement.
-pub(crate) fn project<'e>(
-    target: &Connection,
-    events: impl Iterator<Item = (&'e str, i64, &'e [u8])>,
-) -> rusqlite::Result<()> {
-    let mut last = std::collections::BTreeMap::new();
-    for (key, version, body) in events {
-        last.insert(key, (version, body));
-    }
-    let rows = last.len().next_power_of_two();
-    let mut values: Vec<Value> = Vec::with_capacity(rows * 3);
-    for (key, (version, body)) in last {
-        values.extend([
-            Value::from(key.to_owned()),
-            Value::from(version),
-            Value::from(body.to_vec()),
-        ]);
-    }
-    values.resize(rows * 3, Value::Null);
-    target
-        .prepare_cached(&upsert(rows))?
-        .execute(params_from_iter(values))?;
-    Ok(())
-}
-
-fn upsert(rows: usize) -> String {
-    let list = vec!["(?, ?, ?)"; rows].join(", ");
-    format!(
-        "insert into board (key, version, body) select * from (values {list}) v where v.column1 is not null \
-         on conflict (key) do update set version = excluded.version, body = excluded.body"
-    )
-}
-
-fn handle(target: &Connection, events: &[Delivered]) -> std::result::Result<(), HandlerError> {
-    let rows = events.iter().map(|d| {
-        let event = &d.event;
-        (
-            event.key.as_deref().unwrap_or_default(),
-            event.version.unwrap_or_default(),
-            event.payload.as_ref(),
-        )
-    });
-    Ok(project(target, rows)?)
+fn projection() -> SqliteProjection {
+    SqliteProjection::new(Projection {
+        table: "board".into(),
+        key: "key".into(),
+        columns: vec![Column::new("note", "note")],
+        version: Some("version".into()),
+    })
+    .unwrap()
 }
 
 /// When each event was applied, in nanoseconds since the beginning.
@@ -216,7 +180,7 @@ impl Pipeline {
         let inbox = Arc::new(inbox.await.unwrap());
         let stamps = Arc::new(Stamps::new(room));
         let applier = Arc::new(Stamping {
-            inner: Arc::new(inbox.applier(batch(handle))),
+            inner: Arc::new(inbox.applier(projection())),
             stamps: stamps.clone(),
         });
         let consumer = Consumer::new(NAME, stream, inbox, applier, Start::Earliest)
@@ -302,11 +266,6 @@ pub(crate) struct Counts {
 }
 
 async fn make_board(target: &Database) {
-    target
-        .write(|sql| {
-            let text = BOARD.replace("create table", "create table if not exists");
-            sql.execute("board", &text, []).map(drop)
-        })
-        .await
-        .unwrap();
+    let made = target.write(|sql| sql.execute("board", BOARD, []).map(drop));
+    made.await.unwrap();
 }

@@ -2,6 +2,8 @@
 //! One thread writes the outbox, moves its rows to the log and deletes them; the other reads the log and writes the
 //! projection. No lanes are owned, no plan is kept, nothing is compared, numbered, chained or deduplicated.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
@@ -19,7 +21,6 @@ const LANES: u16 = 64;
 /// The columns of an event.
 const EVENT: usize = 8;
 
-const POLL: &str = include_str!("../crates/stores/src/sqlite/outbox/poll.sql");
 const SETTLE: &str = include_str!("../crates/stores/src/sqlite/outbox/settle.sql");
 const READ: &str = include_str!("../crates/stores/src/sqlite/stream/read.sql");
 
@@ -65,8 +66,14 @@ impl Raw {
 
     /// Fills the outbox.
     pub(crate) fn fill(&self, events: usize) {
+        let insert = Insert::into(OUTBOX);
         for first in (0..events).step_by(TRANSACTION) {
-            enqueue(&self.service, first as u64, TRANSACTION.min(events - first));
+            enqueue(
+                &self.service,
+                &insert,
+                first as u64,
+                TRANSACTION.min(events - first),
+            );
         }
     }
 
@@ -86,31 +93,48 @@ impl Raw {
 }
 
 fn relay(service: &Connection, log: &Connection, events: usize, producing: bool, sender: &Sender<i64>) {
-    let base: i64 = log
-        .query_row("select coalesce(max(id), 1 << 40) from tidegate_entry", [], |r| {
-            r.get(0)
-        })
-        .unwrap();
-    let (mut written, mut done, mut last) = (0, 0, base);
+    let mut last = end_of(log);
+    let (enqueued, appended) = (Insert::into(OUTBOX), Insert::into(ENTRY));
+    let poll = poll_text();
+    let (mut written, mut done) = (0, 0);
     let mut floors = [0; LANES as usize];
     let mut acknowledged = Vec::new();
     while done < events || !acknowledged.is_empty() {
         for _ in 0..usize::from(BATCH) / TRANSACTION {
             let some = TRANSACTION.min(events - written);
             if producing && some > 0 {
-                enqueue(service, written as u64, some);
+                enqueue(service, &enqueued, written as u64, some);
                 written += some;
             }
         }
-        let rows = turn(service, &acknowledged, &mut floors);
+        let rows = turn(service, &poll, &acknowledged, &mut floors);
         acknowledged = rows.iter().map(|row| row.seq).collect();
+        done += rows.len();
         if !rows.is_empty() {
-            append(log, &rows, last);
-            last += rows.len() as i64;
+            append(log, &appended, rows, last);
+            last += acknowledged.len() as i64;
             sender.send(last).unwrap();
         }
-        done += rows.len();
     }
+}
+
+fn end_of(log: &Connection) -> i64 {
+    let text = "select coalesce(max(id), 1 << 40) from tidegate_entry";
+    log.query_row(text, [], |row| row.get(0)).unwrap()
+}
+
+/// Rows of every lane, from its floor on.
+fn poll_text() -> String {
+    let lanes: Vec<_> = (0..LANES).map(|lane| format!("({lane}, ?)")).collect();
+    format!(
+        "select v.column1, o.seq, o.event_id, o.topic, o.key, o.version, o.content_type, o.headers, o.payload, \
+                o.occurred_at
+         from (values {}) v cross join tidegate_outbox o on o.seq in (
+           select i.seq from tidegate_outbox i
+           where i.outbox = 1 and i.lane = v.column1 and i.seq > v.column2 order by i.seq limit {})",
+        lanes.join(", "),
+        BATCH.div_ceil(LANES)
+    )
 }
 
 struct Row {
@@ -120,7 +144,12 @@ struct Row {
 }
 
 /// Deletes what was appended, reads what comes next; one transaction.
-fn turn(service: &Connection, acknowledged: &[i64], floors: &mut [i64; LANES as usize]) -> Vec<Row> {
+fn turn(
+    service: &Connection,
+    poll: &str,
+    acknowledged: &[i64],
+    floors: &mut [i64; LANES as usize],
+) -> Vec<Row> {
     begin(service);
     if !acknowledged.is_empty() {
         let seqs = serde_json::to_string(acknowledged).unwrap();
@@ -128,18 +157,14 @@ fn turn(service: &Connection, acknowledged: &[i64], floors: &mut [i64; LANES as 
         let mut rows = statement.query(params![1, seqs]).unwrap();
         while rows.next().unwrap().is_some() {}
     }
-    let places: Vec<_> = floors.iter().enumerate().collect();
-    let places = serde_json::to_string(&places).unwrap();
-    let mut statement = service.prepare_cached(POLL).unwrap();
-    let mut found = statement
-        .query(params![1, places, BATCH.div_ceil(LANES)])
-        .unwrap();
+    let mut statement = service.prepare_cached(poll).unwrap();
+    let mut found = statement.query(params_from_iter(floors.iter())).unwrap();
     let mut batch = Vec::new();
     while let Some(row) = found.next().unwrap() {
-        let (lane, seq) = (row.get::<_, u16>(0).unwrap().into(), row.get(1).unwrap());
-        let lane: usize = lane;
+        let lane = usize::from(row.get::<_, u16>(0).unwrap());
+        let seq = row.get(1).unwrap();
         floors[lane] = seq;
-        let event = (3..3 + EVENT).map(|i| row.get(i).unwrap()).collect();
+        let event = (2..2 + EVENT).map(|i| row.get(i).unwrap()).collect();
         batch.push(Row { lane, seq, event });
     }
     drop(found);
@@ -148,8 +173,9 @@ fn turn(service: &Connection, acknowledged: &[i64], floors: &mut [i64; LANES as 
     batch
 }
 
-fn append(log: &Connection, rows: &[Row], last: i64) {
+fn append(log: &Connection, insert: &Insert, rows: Vec<Row>, last: i64) {
     begin(log);
+    let count = rows.len();
     let values = (last + 1..).zip(rows).flat_map(|(id, row)| {
         let place = [
             Value::from(id),
@@ -158,26 +184,18 @@ fn append(log: &Connection, rows: &[Row], last: i64) {
             Value::from(1),
         ];
         let rest = [Value::from(vec![0; 16]), Value::from(0)];
-        place.into_iter().chain(rest).chain(row.event.iter().cloned())
+        place.into_iter().chain(rest).chain(row.event)
     });
-    let columns = "id, register, n, token, chain, appended_at, event_id, topic, key, version, content_type, headers, \
-                   payload, occurred_at";
-    insert(
-        log,
-        &format!("tidegate_entry ({columns})"),
-        6 + EVENT,
-        rows.len(),
-        values,
-    );
+    insert.run(log, count, values);
     commit(log);
 }
 
 fn consume(reader: &Connection, target: &Connection, events: usize, arrivals: &Receiver<i64>) {
-    let mut cursor: i64 = reader
-        .query_row("select coalesce(max(id), 1 << 40) from tidegate_entry", [], |r| {
-            r.get(0)
-        })
-        .unwrap();
+    let upsert = Insert {
+        after: "where true on conflict (key) do update set version = excluded.version, note = excluded.note",
+        ..Insert::into(&["board", "key", "version", "note"])
+    };
+    let mut cursor = end_of(reader);
     let mut done = 0;
     let mut head = cursor;
     while done < events {
@@ -190,10 +208,12 @@ fn consume(reader: &Connection, target: &Connection, events: usize, arrivals: &R
         cursor = last.0;
         done += page.len();
         begin(target);
-        let rows = page
-            .iter()
-            .map(|(_, key, version, body)| (key.as_str(), *version, body.as_slice()));
-        pipeline::project(target, rows).unwrap();
+        let count = page.len();
+        let values = page.into_iter().flat_map(|(_, key, version, body)| {
+            let note = String::from_utf8(body).unwrap();
+            [Value::from(key), Value::from(version), Value::from(note)]
+        });
+        upsert.run(target, count, values);
         commit(target);
     }
 }
@@ -210,7 +230,7 @@ fn read(reader: &Connection, cursor: i64, head: i64) -> Vec<Entry> {
     page.map(Result::unwrap).collect()
 }
 
-fn enqueue(service: &Connection, first: u64, count: usize) {
+fn enqueue(service: &Connection, insert: &Insert, first: u64, count: usize) {
     let events = pipeline::events(first, count);
     begin(service);
     let values = events.into_iter().flat_map(|event| {
@@ -228,25 +248,76 @@ fn enqueue(service: &Connection, first: u64, count: usize) {
             Value::from(event.occurred_at.as_micros()),
         ]
     });
-    let columns = "outbox, lane, event_id, topic, key, version, content_type, headers, payload, occurred_at";
-    insert(
-        service,
-        &format!("tidegate_outbox ({columns})"),
-        2 + EVENT,
-        count,
-        values,
-    );
+    insert.run(service, count, values);
     commit(service);
 }
 
-/// One statement with as many rows as there are.
-fn insert(db: &Connection, into: &str, width: usize, rows: usize, values: impl Iterator<Item = Value>) {
-    let row = format!("({})", vec!["?"; width].join(", "));
-    let text = format!("insert into {into} values {}", vec![row; rows].join(", "));
-    db.prepare_cached(&text)
-        .unwrap()
-        .execute(params_from_iter(values))
-        .unwrap();
+const OUTBOX: &[&str] = &[
+    "tidegate_outbox",
+    "outbox",
+    "lane",
+    "event_id",
+    "topic",
+    "key",
+    "version",
+    "content_type",
+    "headers",
+    "payload",
+    "occurred_at",
+];
+
+const ENTRY: &[&str] = &[
+    "tidegate_entry",
+    "id",
+    "register",
+    "n",
+    "token",
+    "chain",
+    "appended_at",
+    "event_id",
+    "topic",
+    "key",
+    "version",
+    "content_type",
+    "headers",
+    "payload",
+    "occurred_at",
+];
+
+/// One statement with as many rows as there are; each number of rows has its own text.
+struct Insert {
+    /// The table, then its columns.
+    into: &'static [&'static str],
+    after: &'static str,
+    texts: RefCell<HashMap<usize, String>>,
+}
+
+impl Insert {
+    fn into(into: &'static [&'static str]) -> Self {
+        Self {
+            into,
+            after: "",
+            texts: RefCell::default(),
+        }
+    }
+
+    fn run(&self, db: &Connection, rows: usize, values: impl Iterator<Item = Value>) {
+        let mut texts = self.texts.borrow_mut();
+        let text = texts.entry(rows).or_insert_with(|| self.text(rows));
+        let mut statement = db.prepare_cached(text).unwrap();
+        statement.execute(params_from_iter(values)).unwrap();
+    }
+
+    fn text(&self, rows: usize) -> String {
+        let (table, columns) = self.into.split_first().unwrap();
+        let row = format!("({})", vec!["?"; columns.len()].join(", "));
+        let rows = vec![row; rows].join(", ");
+        let columns = columns.join(", ");
+        format!(
+            "insert into {table} ({columns}) select * from (values {rows}) {}",
+            self.after
+        )
+    }
 }
 
 fn begin(db: &Connection) {

@@ -150,7 +150,7 @@ mod with_sqlx {
             .collect()
     }
 
-    fn bind(query: Query<'_, Sqlite, SqliteArguments>, value: Value) -> Query<'q, Sqlite, SqliteArguments> {
+    fn bind(query: Query<'_, Sqlite, SqliteArguments>, value: Value) -> Query<'_, Sqlite, SqliteArguments> {
         match value {
             Value::Null => query.bind(None::<i64>),
             Value::Integer(value) => query.bind(value),
