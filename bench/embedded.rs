@@ -1,5 +1,10 @@
 //! Commit to applied on SQLite: three files, relay and consumer in this process.
-#![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss)]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation
+)]
 
 #[path = "pipeline.rs"]
 mod pipeline;
@@ -7,7 +12,12 @@ mod pipeline;
 #[allow(clippy::cast_possible_wrap)]
 mod raw;
 #[path = "support.rs"]
-#[allow(dead_code, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#[allow(
+    dead_code,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::unchecked_time_subtraction
+)]
 mod support;
 
 use std::time::Duration;

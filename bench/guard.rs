@@ -2,7 +2,12 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss)]
 
 #[path = "support.rs"]
-#[allow(dead_code, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+#[allow(
+    dead_code,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::unchecked_time_subtraction
+)]
 mod support;
 
 use std::hint::black_box;

@@ -9,7 +9,8 @@ use tidegate::inbox::projection::{Column, Projection};
 use tidegate::inbox::{Applied, Batch, Retried, Retry, Start};
 use tidegate::store::{Applier, BoxFuture, OutboxStore};
 use tidegate::stores::sqlite::{
-    Database, InboxOptions, OpenOptions, SqliteInbox, SqliteOutbox, SqliteStream, Wanted, projection::SqliteProjection,
+    Database, InboxOptions, OpenOptions, SqliteInbox, SqliteOutbox, SqliteStream, Wanted,
+    projection::SqliteProjection,
 };
 use tidegate::{Consumer, Draft, Event, Relay, Result, Uuid, Worker, clock};
 
@@ -262,6 +263,7 @@ pub(crate) struct Counts {
     /// Statements, those of commits included.
     pub(crate) statements: u64,
     /// Commits.
+    #[allow(dead_code)]
     pub(crate) commits: u64,
 }
 
