@@ -22,3 +22,8 @@ pub use tidegate_core::{Code, Draft, Effect, Error, Event, Kind, Result, Retry, 
 pub use tidegate_core::{dead_letter, inbox, lane, lease as leases, limits, outbox, store, stream};
 pub use tidegate_stores as stores;
 pub use worker::{Drained, State, Status, Worker};
+
+/// The README's Rust block, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

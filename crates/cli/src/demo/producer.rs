@@ -106,10 +106,16 @@ fn produce(
         outbox.database().ring();
         rest = later;
         let done = gate.pass(now.len() as u64);
-        let due = spread.mul_f64(done as f64 / records.len() as f64);
+        let due = share(spread, done, records.len());
         std::thread::sleep(due.saturating_sub(begun.elapsed()));
     }
     Ok(())
+}
+
+/// The part of `spread` that `done` of `all` records stand for.
+fn share(spread: Duration, done: u64, all: usize) -> Duration {
+    let per_record = spread / u32::try_from(all.max(1)).unwrap_or(u32::MAX);
+    per_record * u32::try_from(done).unwrap_or(u32::MAX)
 }
 
 /// The service's own row and the event, in one transaction: both or neither.

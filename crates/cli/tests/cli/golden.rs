@@ -127,7 +127,11 @@ fn publish(world: &World) {
         (world.run(&["tail"]).out.lines().count() == 2).then_some(())
     });
     wait_for("the sweep", || {
-        world.run(&["lease", "ls"]).out.contains("sweep/main").then_some(())
+        world
+            .run(&["lease", "ls"])
+            .out
+            .contains("sweep/main")
+            .then_some(())
     });
     daemon.stop();
 }

@@ -65,10 +65,14 @@ where
         lanes: batch.lanes.iter().map(|_| Lane::default()).collect(),
         blame: None,
         suspects: None,
+        announced: None,
         counts: Counts::default(),
         failures: Vec::new(),
     };
     let ended = run.passes().await;
+    if ended.is_err() {
+        run.withdraw().await;
+    }
     run.finish(ended)
 }
 
@@ -93,6 +97,8 @@ struct Run<'r, 'db, D, H: ?Sized> {
     blame: Option<Blame>,
     /// How many of the next deliveries hold an event that failed without saying which.
     suspects: Option<usize>,
+    /// Careful mode: the event whose attempt is recorded and has no result yet.
+    announced: Option<(LaneId, u64, Token)>,
     counts: Counts,
     failures: Vec<String>,
 }
@@ -131,11 +137,7 @@ where
         let (index, failure) = match handler::run(self.handler, &mut tx, &route.deliver).await {
             Verdict::Applied => return self.commit(tx, route).await,
             Verdict::Failed { index, failure } => (index, failure),
-            Verdict::Infrastructure(error) => {
-                drop(tx);
-                self.withdraw(&route).await;
-                return Err(error);
-            }
+            Verdict::Infrastructure(error) => return Err(error),
         };
         self.search(&route, index, failure);
         Ok(())
@@ -228,6 +230,7 @@ where
     }
 
     fn committed(&mut self, route: Route) {
+        self.announced = None;
         self.counts += route.counts;
         self.suspects = self
             .suspects
@@ -269,8 +272,10 @@ where
         };
         let token = route.token(next.lane).unwrap_or_default();
         let attempts = tx.attempt(next.lane, next.n, token).await?;
+        self.announced = Some((next.lane, next.n, token));
         done(self.db.commit(tx).await)?;
         if attempts > self.options.crashes_max {
+            self.announced = None;
             self.blame = Some(Blame {
                 lane: next.lane,
                 n: next.n,
@@ -281,14 +286,12 @@ where
         Ok(())
     }
 
-    /// Infrastructure failed after an announcement: takes it back, if that works. If not, nothing is lost: an attempt
-    /// counts once per tenure.
-    async fn withdraw(&self, route: &Route) {
-        let (true, Some(event)) = (self.batch.careful, route.deliver.first()) else {
-            return;
-        };
-        let token = route.token(event.lane).unwrap_or_default();
-        let _ = forget_attempt(self.db, self.batch.member, event.lane, token, event.n).await;
+    /// Infrastructure failed after an announcement: takes it back, if that works, since nothing crashed. If not, an
+    /// attempt still counts once per tenure.
+    async fn withdraw(&mut self) {
+        if let Some((lane, n, token)) = self.announced.take() {
+            let _ = forget_attempt(self.db, self.batch.member, lane, token, n).await;
+        }
     }
 
     fn finish(self, ended: Result<()>) -> Result<Applied> {

@@ -74,6 +74,8 @@ struct Key<'k> {
     attempts: u32,
     /// Events to take next.
     size: u32,
+    /// Events to take after a success.
+    chunk: u32,
 }
 
 /// How one transaction of a key ended.
@@ -113,6 +115,7 @@ where
             token: *token,
             attempts: scheduled.attempts,
             size: 1,
+            chunk: CHUNK,
         };
         while self.retried.counts.applied < EVENTS_MAX {
             if matches!(self.step(&mut key).await?, Step::Stop) {
@@ -133,9 +136,13 @@ where
         }
         if tries > 1 {
             // Something in this queue ended a process: one at a time from here on.
-            key.size = 1;
+            (key.size, key.chunk) = (1, 1);
         }
-        self.take(key, head).await
+        let taken = self.take(key, head).await;
+        if taken.is_err() {
+            self.withdraw(key, head).await;
+        }
+        taken
     }
 
     async fn announce(&self, key: &Key<'_>) -> Result<Option<(u64, u32)>> {
@@ -149,7 +156,10 @@ where
             return Ok(None);
         };
         let tries = tx.attempt(lane, head.n, key.token).await?;
-        done(self.db.commit(tx).await)?;
+        if let Err(error) = done(self.db.commit(tx).await) {
+            self.withdraw(key, head.n).await;
+            return Err(error);
+        }
         Ok(Some((head.n, tries)))
     }
 
@@ -172,12 +182,14 @@ where
                 drop(tx);
                 self.failed(key, head, events.len(), index, failure).await
             }
-            Verdict::Infrastructure(error) => {
-                drop(tx);
-                let _ = forget_attempt(self.db, self.request.member, lane, key.token, head).await;
-                Err(error)
-            }
+            Verdict::Infrastructure(error) => Err(error),
         }
+    }
+
+    /// Infrastructure failed after an announcement: nothing crashed, and nothing is to be blamed.
+    async fn withdraw(&self, key: &Key<'_>, head: u64) {
+        let lane = key.scheduled.lane;
+        let _ = forget_attempt(self.db, self.request.member, lane, key.token, head).await;
     }
 
     async fn commit(
@@ -212,7 +224,7 @@ where
         self.retried.counts.applied += u64::try_from(events.len()).unwrap_or(0);
         self.retried.counts.unparked += u64::from(left == 0);
         key.attempts = 0;
-        key.size = CHUNK;
+        key.size = key.chunk;
         Ok(if left == 0 { Step::Stop } else { Step::More })
     }
 

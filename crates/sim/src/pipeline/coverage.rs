@@ -44,6 +44,8 @@ pub const POINTS: &[&str] = &[
     "event queued behind its key",
     "key un-parked",
     "event skipped",
+    "dead key redriven",
+    "dead letter discarded",
     "event dead after crashes",
     "stale write refused",
     "crash",

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use tidegate_core::inbox::apply::Redact;
 use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
 use tidegate_core::inbox::{Class, Delivered, Failure, Verdict};
 use tidegate_core::{Code, Error};
@@ -15,9 +16,16 @@ use super::workload::{Kind, kind_of};
 /// What a redacted message must not hold.
 pub(super) const SECRET: &str = "secret";
 
-/// Takes the secret out.
-pub(super) fn redact(message: &str) -> String {
-    message.replace(SECRET, "[redacted]")
+/// Takes the secret out, unless it is a canary that leaves it in.
+pub(super) struct Redaction {
+    pub(super) works: bool,
+}
+
+impl Redact for Redaction {
+    fn text(&self, message: &str) -> String {
+        let with = if self.works { "[redacted]" } else { SECRET };
+        message.replace(SECRET, with)
+    }
 }
 
 pub(super) struct SimHandler(pub(super) Rc<RefCell<Inside>>);

@@ -42,8 +42,6 @@ pub(super) struct Node {
     pub(super) boot: u32,
     pub(super) up: bool,
     pub(super) stopping: bool,
-    /// Told to stop at this time, with nothing lost or late since.
-    pub(super) stopped_at: Option<i64>,
     /// Stands still until then.
     pub(super) paused_until: i64,
     /// Millionths by which the clock is fast or slow.
@@ -67,7 +65,6 @@ impl Node {
             boot: 0,
             up: true,
             stopping: false,
-            stopped_at: None,
             paused_until: 0,
             drift,
             wall_offset: 0,
@@ -168,15 +165,14 @@ impl Effect {
 
     /// Starts work that a stopping process must not start.
     pub(super) fn is_new_work(&self) -> bool {
+        use consumer::Effect as C;
         use relay::Effect as R;
         match self {
             Effect::Relay(R::Turn(turn)) => turn.lanes.iter().any(|l| l.plan > 0),
-            Effect::Relay(R::Append(_) | R::Refill { .. } | R::Park(_) | R::Declare(..)) => true,
-            Effect::Relay(R::Hold(hold)) => !hold.leave,
-            Effect::Relay(_) => false,
-            Effect::Consumer(consumer::Effect::Hold(hold)) => !hold.leave,
-            Effect::Consumer(consumer::Effect::Apply(_) | consumer::Effect::Retry(_)) => true,
-            Effect::Consumer(_) => false,
+            Effect::Relay(R::Hold(hold)) | Effect::Consumer(C::Hold(hold)) => !hold.leave,
+            Effect::Relay(R::Append(_) | R::Refill { .. } | R::Park(_) | R::Declare(..))
+            | Effect::Consumer(C::Apply(_) | C::Retry(_)) => true,
+            Effect::Relay(_) | Effect::Consumer(_) => false,
         }
     }
 

@@ -26,6 +26,10 @@ pub(super) enum Deed {
     WallJump { node: usize, by: i64 },
     /// A person releases the parked keys of the outbox.
     Release,
+    /// A person redrives every dead key.
+    Redrive,
+    /// A person discards the first dead letter.
+    Discard,
     /// Old entries are deleted from the stream.
     Trim,
 }
@@ -65,12 +69,17 @@ fn deed(fault: Fault, rng: &mut Rng, knobs: &Knobs) -> Option<Deed> {
             entries: rng.usize(1..=20),
         },
         Fault::Flush if rng.bool() => Deed::Flush,
-        Fault::Jump if rng.bool() => Deed::StoreJump { store, by: span },
+        Fault::Jump if rng.u32(0..4) > 0 => Deed::StoreJump {
+            store,
+            by: span + ttl,
+        },
         Fault::Jump => Deed::WallJump {
             node,
             by: rng.i64(-ttl * 5..ttl * 5),
         },
         Fault::Large => Deed::Release,
+        Fault::Bad | Fault::Flaky | Fault::Killer if rng.bool() => Deed::Redrive,
+        Fault::Bad => Deed::Discard,
         Fault::Trim => Deed::Trim,
         _ => return None,
     })

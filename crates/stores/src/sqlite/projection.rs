@@ -1,18 +1,23 @@
 //! A declared projection as a handler: one upsert and one delete for a batch.
 
-use rusqlite::Connection;
+use std::sync::Arc;
+
+use rusqlite::{Connection, params_from_iter};
+use serde_json::Value;
 use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
 use tidegate_core::inbox::projection::{Folded, Projection};
 use tidegate_core::inbox::{Delivered, Verdict};
 use tidegate_core::{Code, Error, Result};
 
+use super::columns::{NULL, Param, int, text};
 use super::inbox::{HandlerError, SqliteTx};
+use super::values::{Values, padded};
 
 /// Writes events to a table as [`Projection`] declares.
 #[derive(Debug, Clone)]
 pub struct SqliteProjection {
     projection: Projection,
-    upsert: String,
+    upsert: Arc<Values>,
     delete: String,
 }
 
@@ -24,7 +29,7 @@ impl SqliteProjection {
     pub fn new(projection: Projection) -> Result<Self> {
         projection.validate()?;
         Ok(Self {
-            upsert: upsert(&projection),
+            upsert: Arc::new(upsert(&projection)),
             delete: delete(&projection),
             projection,
         })
@@ -35,7 +40,7 @@ impl SqliteProjection {
     /// # Errors
     /// [`Code::OptionsInvalid`] with SQLite's words, which name tables and columns.
     pub fn check(&self, connection: &Connection) -> Result<()> {
-        for text in [&self.upsert, &self.delete] {
+        for text in [self.upsert.text(0), &self.delete] {
             connection.prepare(text).map_err(|e| {
                 let table = &self.projection.table;
                 Error::new(Code::OptionsInvalid, format!("projection into {table:?}: {e}"))
@@ -46,12 +51,20 @@ impl SqliteProjection {
 
     fn write(&self, tx: &Connection, folded: &Folded) -> Result<(), HandlerError> {
         if !folded.upserts.is_empty() {
-            let rows = serde_json::to_string(&folded.upserts)?;
-            tx.prepare_cached(&self.upsert)?.execute([rows])?;
+            self.upsert(tx, &folded.upserts)?;
         }
         if !folded.deletes.is_empty() {
             let keys = serde_json::to_string(&folded.deletes)?;
             tx.prepare_cached(&self.delete)?.execute([keys])?;
+        }
+        Ok(())
+    }
+
+    fn upsert(&self, tx: &Connection, rows: &[Vec<Value>]) -> Result<(), HandlerError> {
+        let params = rows.iter().flatten().map(param).collect::<Result<Vec<_>, _>>()?;
+        for (text, chunk, missing) in self.upsert.chunks(&params) {
+            tx.prepare_cached(text)?
+                .execute(params_from_iter(padded(chunk, missing)))?;
         }
         Ok(())
     }
@@ -81,10 +94,24 @@ impl Handler<SqliteTx<'_>> for SqliteProjection {
     }
 }
 
-fn upsert(projection: &Projection) -> String {
+/// As `->>` gives it: a boolean as an integer, an object or a list as its text.
+fn param(value: &Value) -> serde_json::Result<Param<'_>> {
+    Ok(match value {
+        Value::Null => NULL,
+        Value::Bool(yes) => int((*yes).into()),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => int(whole),
+            (None, Some(real)) => real.into(),
+            (None, None) => number.to_string().into(),
+        },
+        Value::String(words) => text(words),
+        Value::Array(_) | Value::Object(_) => serde_json::to_string(value)?.into(),
+    })
+}
+
+fn upsert(projection: &Projection) -> Values {
     let table = quoted_table(&projection.table);
     let names: Vec<String> = projection.names().map(quoted).collect();
-    let values: Vec<String> = (0..names.len()).map(|at| format!("value ->> {at}")).collect();
     let sets: Vec<String> = names[1..]
         .iter()
         .map(|name| format!("{name} = excluded.{name}"))
@@ -98,13 +125,15 @@ fn upsert(projection: &Projection) -> String {
         let version = quoted(version);
         format!(" where target.{version} is null or target.{version} < excluded.{version}")
     });
-    // Without "where true" the parser takes "on conflict" for a join.
-    format!(
-        "insert into {table} as target ({}) select {} from json_each(?1) where true on conflict ({}) do {action}{newer}",
-        names.join(", "),
-        values.join(", "),
-        names[0],
-    )
+    let head = format!(
+        "insert into {table} as target ({}) select * from (values ",
+        names.join(", ")
+    );
+    let tail = format!(
+        ") v where v.column1 is not null on conflict ({}) do {action}{newer}",
+        names[0]
+    );
+    Values::of("projection", head.into(), names.len(), tail.into())
 }
 
 /// The inner join finds the rows by their index; a correlated condition would read the whole table.

@@ -102,7 +102,7 @@ impl Work for Lead {
 
     fn step(&mut self, now: Now, news: News, tasks: &mut JoinSet<News>) -> bool {
         let before = (self.machine.trust(), self.lost());
-        for input in self.inputs(news, tasks) {
+        for input in self.inputs(now.ticks, news, tasks) {
             for effect in self.machine.step(now.ticks, input) {
                 self.perform(effect, tasks);
             }
@@ -135,7 +135,7 @@ impl Work for Lead {
 }
 
 impl Lead {
-    fn inputs(&mut self, news: News, tasks: &mut JoinSet<News>) -> Vec<Input> {
+    fn inputs(&mut self, now: Ticks, news: News, tasks: &mut JoinSet<News>) -> Vec<Input> {
         match news {
             News::Plain(input) => {
                 if matches!(
@@ -156,7 +156,7 @@ impl Lead {
                 self.tell(error);
                 vec![Input::Failed { attempt }]
             }
-            News::Ended(nonce, ended) => self.ended(nonce, ended),
+            News::Ended(nonce, ended) => self.ended(now, nonce, ended),
             News::Refused(nonce, mut refused) => {
                 let register = *refused.borrow_and_update();
                 listen(tasks, nonce, refused);
@@ -179,9 +179,10 @@ impl Lead {
     }
 
     /// Work that ended well by itself was the last: the stop comes first, so that nothing is asked again.
-    fn ended(&self, nonce: Nonce, ended: Ended) -> Vec<Input> {
+    fn ended(&self, now: Ticks, nonce: Nonce, ended: Ended) -> Vec<Input> {
         let drained = Input::Drained { nonce };
-        let by_itself = matches!(self.machine.state(), State::Leading(_));
+        // Work may notice that trust ran out before the loop does.
+        let by_itself = matches!(self.machine.state(), State::Leading(_)) && self.machine.trust().holds(now);
         match ended {
             Ended::Finished if by_itself => vec![
                 Input::Stop {

@@ -110,13 +110,9 @@ impl Lane {
             .take(room)
             .take_while(|e| e.n <= bound)
             .count();
+        // What stands beyond the bound while careful has a gap before it, and the apply says so.
+        let ready = ready.max(usize::from(!self.pending.is_empty()));
         if ready == 0 {
-            // Only a gap can stand beyond the bound: the window has passed.
-            self.careful_to = if careful && !self.pending.is_empty() {
-                0
-            } else {
-                self.careful_to
-            };
             return None;
         }
         let entries: Vec<_> = self.pending.drain(..ready).collect();

@@ -213,3 +213,28 @@ impl After for Now {
         }
     }
 }
+
+#[test]
+fn careful_mode_outlives_a_gap() {
+    let mut m = Machine::new(
+        Options {
+            batch_max: 3,
+            ..Options::new(Start::Earliest)
+        },
+        Nonce(1),
+    );
+    m.step(at(0), Input::Tick);
+    let unclean = Position {
+        clean: false,
+        ..position(3)
+    };
+    m.step(at(1), held(1, vec![(LANE, unclean)]));
+    m.step(at(2), Input::Retried(Reply::Done(super::Retried::default())));
+    // A cursor of an earlier life of the stream passes 4 to 8.
+    let effects = m.step(at(3), page(9..=9, 9));
+    assert_eq!(given(&effects), Some(vec![9]), "{effects:?}");
+    m.step(at(4), applied(LaneApplied::Gap { hw: 3, next: 9 }));
+    let effects = m.step(at(5), page(4..=6, 9));
+    let careful = |e: &Effect| matches!(e, Effect::Apply(batch) if batch.careful);
+    assert!(effects.iter().any(careful), "{effects:?}");
+}

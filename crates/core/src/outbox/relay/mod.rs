@@ -314,7 +314,7 @@ impl Machine {
                 }
                 Change::Kept { lane, state } => {
                     // With a turn in flight this state is neither before nor after it.
-                    let turning = is_in(&self.turn, lane);
+                    let turning = is_in(self.turn.as_ref(), lane);
                     if let Some(lane) = self.lanes.get_mut(&lane).filter(|_| !turning) {
                         lane.kept(state);
                     }
@@ -549,7 +549,8 @@ impl Machine {
             .chain([self.pause_until]);
         self.resume_at = pauses.filter(|at| *at > now).min();
         if now >= self.pause_until {
-            let reloads = |(id, l): (&LaneId, &Lane)| l.phase == Phase::Doubt && !is_in(&self.turn, *id);
+            let reloads =
+                |(id, l): (&LaneId, &Lane)| l.phase == Phase::Doubt && !is_in(self.turn.as_ref(), *id);
             if self.lanes.iter().any(reloads) {
                 self.own.refresh(now);
             }
@@ -579,7 +580,7 @@ impl Machine {
 
     fn busy(&self, id: LaneId) -> bool {
         let chore = self.chore.is_some_and(|(lane, _)| lane == id);
-        chore || is_in(&self.turn, id) || is_in(&self.append, id)
+        chore || is_in(self.turn.as_ref(), id) || is_in(self.append.as_ref(), id)
     }
 
     fn send_register(&mut self, now: Ticks, out: &mut Vec<Effect>) {
@@ -618,7 +619,7 @@ impl Machine {
         let appending: Vec<_> = self.append.iter().flatten().map(|(id, _)| *id).collect();
         let turning: Vec<_> = self.turn.iter().flatten().map(|(id, _)| *id).collect();
         for (id, lane) in &mut self.lanes {
-            if appending.contains(id) || turning.contains(id) {
+            if appending.contains(id) || turning.contains(id) || !self.own.may_work(*id) {
                 continue;
             }
             if let Some(effect) = lane.chore(*id, member, limit) {
@@ -705,8 +706,8 @@ impl Machine {
     }
 }
 
-fn is_in(flight: &Option<Flight>, id: LaneId) -> bool {
-    flight.iter().flatten().any(|(lane, _)| *lane == id)
+fn is_in(flight: Option<&Flight>, id: LaneId) -> bool {
+    flight.into_iter().flatten().any(|(lane, _)| *lane == id)
 }
 
 fn current<'a>(lanes: &'a mut BTreeMap<LaneId, Lane>, flight: &Flight, id: LaneId) -> Option<&'a mut Lane> {

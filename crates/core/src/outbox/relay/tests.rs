@@ -398,3 +398,20 @@ fn a_turn_sent_before_a_reload_is_not_taken_for_the_plan() {
     m.step(at(2506), turned(plan(1..=2)));
     assert_eq!(appended(&m.step(at(2507), register(0))), Some(vec![1, 2]));
 }
+
+#[test]
+fn s1_a_stopping_relay_starts_no_chore() {
+    let (mut m, _) = owning(0, 3, 0);
+    m.step(at(4), Input::Stop);
+    let poison = Appended::Poison {
+        n: 1,
+        reason: "too large".into(),
+    };
+    let effects = m.step(at(5), Input::Appended(Reply::Done(vec![poison])));
+    assert_eq!(effects, vec![]);
+    let effects = m.step(at(6), held(0, 3));
+    let [Effect::Hold(hold)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(hold.release, vec![(LANE, Token(5))]);
+}

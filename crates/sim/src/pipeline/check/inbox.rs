@@ -21,6 +21,24 @@ impl Truth {
                 let moved = old.state.hw != row.state.hw || tally(before) != tally(after);
                 moves(old, &row.state, writer, moved)?;
             }
+        }
+        self.snapshot(after)
+    }
+
+    /// A person's decision committed: it moves no lane.
+    pub(crate) fn decided(&self, before: &Contents, after: &Contents) -> Checked {
+        let stand = |contents: &Contents| -> Vec<u64> { contents.lanes.iter().map(|r| r.state.hw).collect() };
+        ensure("Q4", stand(before) == stand(after), || {
+            "a decision about a dead letter moved a position".into()
+        })?;
+        ensure("Q4", before.table == after.table, || {
+            "a decision about a dead letter brought about an effect by itself".into()
+        })?;
+        self.snapshot(after)
+    }
+
+    fn snapshot(&self, after: &Contents) -> Checked {
+        for row in &after.lanes {
             self.numbers_of(row, after)?;
         }
         counted(after)?;
@@ -67,7 +85,7 @@ impl Truth {
         let slot = row.lane.slot;
         let id = self.accepted.get(&(slot, n));
         let void = id == Some(&None);
-        let skipped = after.skipped.contains_key(&(row.lane, n));
+        let skipped = after.skipped.contains_key(&(row.lane, n)) || is_discarded(after, slot, n);
         let waits = id
             .and_then(|id| self.event((*id)?))
             .map(|event| KeyRef::of(row.lane.lineage, event))
@@ -86,7 +104,7 @@ impl Truth {
             let done: Vec<u64> = numbers.split(',').filter_map(|n| n.parse().ok()).collect();
             let skipped = |n: u64| {
                 let mut all = after.skipped.keys();
-                all.any(|(lane, at)| (lane.slot, *at) == (slot, n))
+                is_discarded(after, slot, n) || all.any(|(lane, at)| (lane.slot, *at) == (slot, n))
             };
             let published = self.by_key.get(&(slot, key));
             let published = published.into_iter().flatten().copied();
@@ -118,7 +136,7 @@ impl Truth {
         Ok(())
     }
 
-    /// Entries were deleted for their age.
+    /// Entries were deleted for their age. After a loss positions say nothing, and holds are positions.
     pub(crate) fn trimmed(&mut self, before: &Stream, after: &Stream, inbox: &Contents) -> Checked {
         let gone = before
             .entries
@@ -128,30 +146,35 @@ impl Truth {
             let (lane, n) = (stored.lane, stored.entry.n);
             self.trimmed.insert((lane.slot, n));
             let hw = inbox.position(lane).map_or(0, |p| p.hw);
-            ensure("C5", n <= hw, || {
+            ensure("C5", n <= hw || self.losses > 0, || {
                 format!("({}, {n}) was trimmed and the consumer stands at {hw}", lane.slot)
             })?;
         }
         Ok(())
     }
+}
 
-    /// Without a pause, each lane of a batch that can go on went to its end.
-    pub(crate) fn went_on(&self, batch: &Batch, applied: &Applied) -> Checked {
-        let outcomes: BTreeMap<_, _> = applied.lanes.iter().map(|(lane, o)| (*lane, o)).collect();
-        for lane in batch.lanes.iter().filter(|_| applied.pause.is_none()) {
-            let last = lane.entries.last().map_or(0, |e| e.n);
-            let Some(LaneApplied::At(position)) = outcomes.get(&lane.lane) else {
-                continue;
-            };
-            ensure("C6", position.hw >= last, || {
-                format!(
-                    "lane {} stopped at {} of {last} without a reason",
-                    lane.lane.slot, position.hw
-                )
-            })?;
-        }
-        Ok(())
+/// Without a pause, each lane of a batch that can go on went to its end.
+pub(crate) fn went_on(batch: &Batch, applied: &Applied) -> Checked {
+    let outcomes: BTreeMap<_, _> = applied.lanes.iter().map(|(lane, o)| (*lane, o)).collect();
+    for lane in batch.lanes.iter().filter(|_| applied.pause.is_none()) {
+        let last = lane.entries.last().map_or(0, |e| e.n);
+        let Some(LaneApplied::At(position)) = outcomes.get(&lane.lane) else {
+            continue;
+        };
+        ensure("C6", position.hw >= last, || {
+            format!(
+                "lane {} stopped at {} of {last} without a reason",
+                lane.lane.slot, position.hw
+            )
+        })?;
     }
+    Ok(())
+}
+
+fn is_discarded(contents: &Contents, slot: u16, n: u64) -> bool {
+    let mut all = contents.audit.iter();
+    all.any(|a| a.action == "discard" && (a.id.lane.slot, a.id.n) == (slot, n))
 }
 
 fn moves(old: &Row<Position>, new: &Position, writer: &Writer, moved: bool) -> Checked {

@@ -5,6 +5,7 @@
 //! | O1 | nothing leaves the outbox unless the stream accepted that id and those bytes under its number | each outbox transaction |
 //! | O2 | nothing is published that was not committed | each append |
 //! | O3 | per key, first publications follow commit order | each append |
+//! | O4 | an event waits in the outbox only for a poisoned one of its own key | end |
 //! | O5 | appends carried out per number stay within 1 + crashes + hand-overs + unknown outcomes + losses; one entry per life of the stream | each append |
 //! | N1 | a number belongs to one event for ever, in plan and stream; only a park makes it void, before it is appended | each transaction and append |
 //! | N2 | what is appended is planned and committed | each append |
@@ -16,12 +17,13 @@
 //! | C4 | per key, effects follow stream order without holes | each commit |
 //! | C5 | a cursor passes no entry that was not taken in; trimming deletes none | each move, each trim |
 //! | C6 | a poison event leaves nothing else of its batch behind | each apply |
-//! | S1 | a stopping process starts no work, and a lane is released only when nothing works in it | each effect |
-//! | S2 | a drain ends within its bound | each drain |
+//! | S1 | a stopping process starts no work, releases a lane only when nothing works in it, and ends within its bound | each effect, end |
+//! | S2 | a drain that is cut is a crash: every other sentence still holds | each |
 //! | S3 | a clean drain leaves no lane owned and causes no second append | each drain, end |
 //! | Q1 | position = start + applied + void + skipped + waiting, number by number | each commit |
 //! | Q2 | a dead letter and the position commit together | each commit |
 //! | Q3 | no message of a dead letter holds what the handler put into it unredacted | each commit |
+//! | Q4 | a redrive or discard moves no position and has no effect of its own; redriven events stay behind C1 and C4 | each decision |
 //! | W1 | a machine that is ticked when it asked to be does not ask for the same moment again | each step |
 //! | W2 | a machine does not spin over the network either: calls per process and second are bounded | each step |
 //! | Quiet | after the faults end, everything committed is published and applied, or parked with its cause; declared losses are exactly what was destroyed; every process knows that it is quiet | end |
@@ -37,6 +39,7 @@ use std::fmt;
 use tidegate_core::stream::Chain;
 use tidegate_core::{Event, Uuid};
 
+pub(super) use inbox::went_on;
 pub(super) use outbox::Writer;
 pub(super) use quiet::State;
 

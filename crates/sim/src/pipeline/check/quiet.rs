@@ -27,7 +27,7 @@ impl Truth {
         self.parked_at_source(state)?;
         for row in &state.inbox.lanes {
             let end = state.stream.registers.get(&row.lane).map_or(0, |r| r.n);
-            let stopped = is_lost(state, (row.lane.slot, row.state.hw + 1));
+            let stopped = self.is_gone(state, (row.lane.slot, row.state.hw + 1));
             ensure("Quiet", row.state.hw == end || stopped, || {
                 format!("lane {}: applied to {} of {end}", row.lane.slot, row.state.hw)
             })?;
@@ -37,13 +37,18 @@ impl Truth {
         ensure("Quiet", known.count() == 0, || {
             "the consumer does not know a lane".into()
         })?;
-        self.parked_at_target(state)
+        parked_at_target(state)
     }
 
     /// Whether some consumer lane can go no further: what it needs is declared lost.
     pub(crate) fn is_stuck(&self, state: &State<'_>) -> bool {
         let mut rows = state.inbox.lanes.iter();
-        rows.any(|row| is_lost(state, (row.lane.slot, row.state.hw + 1)))
+        rows.any(|row| self.is_gone(state, (row.lane.slot, row.state.hw + 1)))
+    }
+
+    /// Declared lost, or trimmed too early by a hold that a loss had made meaningless.
+    fn is_gone(&self, state: &State<'_>, at: At) -> bool {
+        is_lost(state, at) || (self.losses > 0 && self.trimmed.contains(&at))
     }
 
     /// The stream holds each number, or it was trimmed, or it is declared lost; and only what was destroyed is.
@@ -87,44 +92,45 @@ impl Truth {
             })?;
             let head = parked.and_then(|p| p.rows.values().next());
             let cause = head.is_some_and(|e| kind_of(e) == Kind::Large);
-            ensure("Quiet", sent || cause, || {
+            ensure("O4", sent || cause, || {
                 format!("event {id} is parked for nothing")
             })?;
         }
         Ok(())
     }
-
-    /// What waits in the inbox has a dead head with its cause.
-    fn parked_at_target(&self, state: &State<'_>) -> Checked {
-        for (key, parked) in &state.inbox.parked {
-            let head = parked.events.values().next();
-            let class = head.and_then(|event| cause(event));
-            let dead = parked.state == ParkedState::Dead;
-            ensure("Quiet", dead && class == Some(parked.failure.class), || {
-                format!(
-                    "a key waits with {:?} and {:?}; its head fails with {class:?}",
-                    parked.state, parked.failure.class
-                )
-            })?;
-            let mine = parked.events.values().all(|e| KeyRef::of(key.lineage, e) == *key);
-            ensure("Quiet", mine, || {
-                "an event waits behind a key that is not its own".into()
-            })?;
-        }
-        for skipped in state.inbox.skipped.values() {
-            let known = cause(&skipped.delivered.event).is_some();
-            ensure("Quiet", known, || "an event was skipped for nothing".into())?;
-        }
-        Ok(())
-    }
 }
 
-/// The class of failure that an event brings about.
-fn cause(event: &Event) -> Option<Class> {
+/// What waits in the inbox has a dead head with its cause.
+fn parked_at_target(state: &State<'_>) -> Checked {
+    for (key, parked) in &state.inbox.parked {
+        let head = parked.events.values().next();
+        let class = head.and_then(|event| cause(event, true));
+        let dead = parked.state == ParkedState::Dead;
+        ensure("Quiet", dead && class == Some(parked.failure.class), || {
+            format!(
+                "a key waits with {:?} and {:?}; its head fails with {class:?}",
+                parked.state, parked.failure.class
+            )
+        })?;
+        let mine = parked.events.values().all(|e| KeyRef::of(key.lineage, e) == *key);
+        ensure("Quiet", mine, || {
+            "an event waits behind a key that is not its own".into()
+        })?;
+    }
+    for skipped in state.inbox.skipped.values() {
+        let known = cause(&skipped.delivered.event, false).is_some();
+        ensure("Quiet", known, || "an event was skipped for nothing".into())?;
+    }
+    Ok(())
+}
+
+/// The class of failure that an event brings about; `still`: after the faults ended.
+fn cause(event: &Event, still: bool) -> Option<Class> {
     match kind_of(event) {
-        Kind::Bad | Kind::Flaky => Some(Class::Handler),
+        Kind::Bad => Some(Class::Handler),
+        Kind::Flaky if !still => Some(Class::Handler),
         Kind::Killer => Some(Class::Crash),
-        Kind::Plain | Kind::Large => None,
+        Kind::Plain | Kind::Large | Kind::Flaky => None,
     }
 }
 

@@ -13,12 +13,38 @@ use tidegate_core::{Code, Effect, Error, Result, Timestamp};
 
 use super::row;
 use crate::sqlite::Sql;
-use crate::sqlite::columns::headers_text;
+use crate::sqlite::columns::{blob, headers_text, int};
 use crate::sqlite::error::Failure;
+use crate::sqlite::values::Values;
 use crate::sqlite::writer::Writer;
 
 /// Payload bytes written by one statement: far below SQLite's limit for a value.
 const PAYLOADS_MAX: usize = 64 * 1024 * 1024;
+
+const LOCK_WIDTH: usize = 5;
+static LOCK: Values = Values::new(
+    "locking lanes",
+    "select l.lineage, l.lane, l.hw, l.chain, l.cursor_hi, l.cursor_lo, l.clean, l.parked from (values ",
+    LOCK_WIDTH,
+    ") v cross join tidegate_consumer_lane l
+       on l.consumer = v.column1 and l.lineage = v.column2 and l.lane = v.column3
+     where l.owner = v.column4 and l.token = v.column5",
+);
+
+const ADVANCE_WIDTH: usize = 14;
+/// Compare-and-set of member, token and hw; every lane at once.
+static ADVANCE: Values = Values::new(
+    "advancing lanes",
+    "update tidegate_consumer_lane as l
+     set hw = v.column7, chain = v.column8, cursor_hi = v.column9, cursor_lo = v.column10,
+       applied = l.applied + v.column11, voids = l.voids + v.column12,
+       skipped = l.skipped + v.column13, parked = l.parked + v.column14
+     from (values ",
+    ADVANCE_WIDTH,
+    ") v
+     where l.consumer = v.column1 and l.lineage = v.column3 and l.lane = v.column4
+       and l.owner = v.column2 and l.token = v.column5 and l.hw = v.column6",
+);
 
 /// The open transaction; a handler uses it as the [`Connection`] that it is. Dropped, it rolls back.
 #[derive(Debug)]
@@ -139,23 +165,27 @@ impl InboxTx for SqliteTx<'_> {
 
     /// `BEGIN IMMEDIATE` holds the only write lock there is: reading the rows is locking them.
     async fn lock_lanes(&mut self, member: Nonce, lanes: &[(LaneId, Token)]) -> Result<Vec<Locked>> {
-        let asked: Vec<_> = lanes
-            .iter()
-            .map(|(lane, token)| (row::lineage_hex(lane.lineage), lane.slot, row::token(*token)))
-            .collect();
-        let (asked, member) = (row::json(&asked)?, row::nonce(member));
-        self.sql().query(
-            "locking lanes",
-            include_str!("lock_lanes.sql"),
-            params![self.consumer, member, asked],
-            |row| {
-                Ok(Locked {
-                    lane: row::lane(row, 0)?,
-                    position: row::position(row, 2)?,
-                    parked: row::number(row, 7)?,
-                })
-            },
-        )
+        let member = row::nonce(member);
+        let mut params = Vec::with_capacity(lanes.len() * LOCK_WIDTH);
+        for (lane, token) in lanes {
+            params.extend([
+                int(self.consumer),
+                blob(lane.lineage.0.as_bytes()),
+                int(lane.slot.into()),
+                blob(&member),
+                int(row::token(*token)),
+            ]);
+        }
+        let mut locked = Vec::with_capacity(lanes.len());
+        LOCK.each(&self.sql(), &params, &[], |row| {
+            locked.push(Locked {
+                lane: row::lane(row, 0)?,
+                position: row::position(row, 2)?,
+                parked: row::number(row, 7)?,
+            });
+            Ok(())
+        })?;
+        Ok(locked)
     }
 
     async fn parked_among(&mut self, keys: &[KeyRef]) -> Result<Vec<(KeyRef, u64)>> {
@@ -233,31 +263,27 @@ impl InboxTx for SqliteTx<'_> {
     }
 
     async fn advance(&mut self, member: Nonce, lanes: &[Advance]) -> Result<usize> {
-        let moves: Vec<_> = lanes
-            .iter()
-            .map(|lane| {
-                (
-                    row::lineage_hex(lane.lane.lineage),
-                    lane.lane.slot,
-                    row::token(lane.token),
-                    lane.from.cast_signed(),
-                    lane.to.hw.cast_signed(),
-                    row::hex(lane.to.chain.0),
-                    lane.to.cursor.0.cast_signed(),
-                    lane.to.cursor.1.cast_signed(),
-                    lane.tally.applied,
-                    lane.tally.voids,
-                    lane.tally.skipped,
-                    lane.tally.parked,
-                )
-            })
-            .collect();
-        let (moves, member) = (row::json(&moves)?, row::nonce(member));
-        self.sql().execute(
-            "advancing lanes",
-            include_str!("advance.sql"),
-            params![self.consumer, member, moves],
-        )
+        let member = row::nonce(member);
+        let mut params = Vec::with_capacity(lanes.len() * ADVANCE_WIDTH);
+        for lane in lanes {
+            params.extend([
+                int(self.consumer),
+                blob(&member),
+                blob(lane.lane.lineage.0.as_bytes()),
+                int(lane.lane.slot.into()),
+                int(row::token(lane.token)),
+                int(lane.from.cast_signed()),
+                int(lane.to.hw.cast_signed()),
+                blob(&lane.to.chain.0),
+                int(lane.to.cursor.0.cast_signed()),
+                int(lane.to.cursor.1.cast_signed()),
+                int(lane.tally.applied),
+                int(lane.tally.voids),
+                int(lane.tally.skipped),
+                int(lane.tally.parked),
+            ]);
+        }
+        ADVANCE.run(&self.sql(), &params)
     }
 
     async fn scheduled(&mut self, lanes: &[LaneId], limit: u32) -> Result<Vec<Scheduled>> {

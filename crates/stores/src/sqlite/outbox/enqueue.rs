@@ -123,7 +123,7 @@ mod with_sqlx {
             let statements = with_params(self.here, &events, |params| {
                 let chunks = INSERT.chunks(params);
                 Ok(chunks
-                    .map(|(text, chunk)| (text.to_owned(), owned(chunk)))
+                    .map(|(text, chunk, nulls)| (text.to_owned(), owned(chunk, nulls)))
                     .collect::<Vec<_>>())
             })?;
             for (text, values) in statements {
@@ -150,10 +150,7 @@ mod with_sqlx {
             .collect()
     }
 
-    fn bind<'q>(
-        query: Query<'q, Sqlite, SqliteArguments>,
-        value: Value,
-    ) -> Query<'q, Sqlite, SqliteArguments> {
+    fn bind(query: Query<'_, Sqlite, SqliteArguments>, value: Value) -> Query<'_, Sqlite, SqliteArguments> {
         match value {
             Value::Null => query.bind(None::<i64>),
             Value::Integer(value) => query.bind(value),

@@ -14,9 +14,50 @@ use tidegate_core::{Code, Error, Result, Timestamp, Uuid};
 use super::Here;
 use super::park::set_aside;
 use super::plan::Plan;
-use crate::sqlite::columns::{Param, blob, chain, event, int, json, json_of, number, signed, uuid};
+use crate::sqlite::columns::{Param, blob, chain, event, int, json, number, signed, uuid};
 use crate::sqlite::values::Values;
 use crate::sqlite::{Database, Sql};
+
+const FENCE_WIDTH: usize = 5;
+/// The lanes that are still this member's, and what a turn needs of them.
+static FENCE: Values = Values::new(
+    "outbox turn",
+    "select v.column1, l.slot, l.settled, l.chain, l.plan, l.floor, l.parked,
+       exists (select 1 from tidegate_outbox o where o.outbox = l.outbox and o.lane = l.slot and o.seq > l.floor)
+     from (values ",
+    FENCE_WIDTH,
+    ") v cross join tidegate_lane l on l.outbox = v.column2 and l.slot = v.column3
+     where l.owner = v.column4 and l.token = v.column5",
+);
+
+const POLL_WIDTH: usize = 4;
+/// Waiting rows lane by lane: the cost does not depend on the backlog.
+static POLL: Values = Values::new(
+    "outbox poll",
+    "select v.column1, o.seq, length(o.payload),
+       o.event_id, o.topic, o.key, o.version, o.content_type, o.headers, o.payload, o.occurred_at
+     from (values ",
+    POLL_WIDTH,
+    ") v cross join tidegate_outbox o on o.seq in (
+       select i.seq from tidegate_outbox i
+       where i.outbox = v.column2 and i.lane = v.column3 and i.seq > v.column4
+       order by i.seq limit ?)",
+);
+
+const ARCHIVE_WIDTH: usize = 6;
+/// A void marker has no row to copy.
+static ARCHIVE: Values = Values::new(
+    "outbox archive",
+    "insert into tidegate_outbox_archive
+       (outbox, lane, n, prior, settled_at,
+        event_id, topic, key, version, content_type, headers, payload, occurred_at)
+     select v.column1, v.column2, v.column3, v.column4, v.column5,
+       o.event_id, o.topic, o.key, o.version, o.content_type, o.headers, o.payload, o.occurred_at
+     from (values ",
+    ARCHIVE_WIDTH,
+    ") v left join tidegate_outbox o on o.seq = v.column6
+     where v.column1 is not null",
+);
 
 static UPDATE: Values = Values::new(
     "outbox turn",
@@ -119,12 +160,18 @@ fn fence(sql: &Sql<'_>, here: Here, member: Nonce, turn: &Turn, skip: &HashSet<L
         .iter()
         .filter(|t| t.lane.lineage == here.lineage && !skip.contains(&t.lane))
         .collect();
-    let pairs = json_of(asked.iter().map(|t| format!("[{},{}]", t.lane.slot, t.token.0)));
-    let params = (here.id, member.0.to_be_bytes(), pairs);
-    let mut lanes = sql.query("outbox turn", include_str!("fence.sql"), params, |row| {
+    let member = member.0.to_be_bytes();
+    let mut params = Vec::with_capacity(asked.len() * FENCE_WIDTH);
+    for (t, at) in asked.iter().zip(0..) {
+        let (slot, token) = (int(t.lane.slot.into()), int(signed(t.token.0)));
+        params.extend([int(at), int(here.id), slot, blob(&member), token]);
+    }
+    let mut lanes = Vec::with_capacity(asked.len());
+    FENCE.each(sql, &params, &[], |row| {
         let at: u32 = row.get(0)?;
         let turn = asked.get(at as usize).ok_or(rusqlite::Error::InvalidQuery)?;
-        fenced(row, **turn)
+        lanes.push(fenced(row, **turn)?);
+        Ok(())
     })?;
     lanes.retain(|lane| lane.turn.settle.is_none_or(|(n, _)| n <= lane.planned()));
     Ok(lanes)
@@ -176,7 +223,7 @@ fn settle(sql: &Sql<'_>, here: Here, lanes: &mut [Lane], now: Timestamp) -> Resu
         advance(lane, &rows, &mut kept)?;
     }
     if here.archive {
-        archive(sql, here, &seqs, kept, now)?;
+        archive(sql, here, &seqs, &kept, now)?;
     }
     Ok(())
 }
@@ -205,15 +252,29 @@ fn rows_of(sql: &Sql<'_>, here: Here, statement: &str, seqs: &[i64]) -> Result<R
     Ok(Rows(rows))
 }
 
+/// What the archive stores beside the event.
+struct Kept {
+    slot: u16,
+    n: u64,
+    prior: Chain,
+    /// [`Plan::VOID`]: no event.
+    seq: i64,
+}
+
 /// Moves the lane's settled end. `kept` receives what the archive stores of each number.
-fn advance(lane: &mut Lane, rows: &Rows, kept: &mut Vec<String>) -> Result<()> {
+fn advance(lane: &mut Lane, rows: &Rows, kept: &mut Vec<Kept>) -> Result<()> {
     let Some((seqs, wanted)) = lane.settling() else {
         return Ok(());
     };
     let count = seqs.len();
     let mut at = lane.chain;
     for (n, seq) in (lane.settled + 1..).zip(seqs) {
-        kept.push(format!("[{},{n},\"{at:?}\",{seq}]", lane.slot));
+        kept.push(Kept {
+            slot: lane.slot,
+            n,
+            prior: at,
+            seq: *seq,
+        });
         at = at.next(n, rows.0.get(seq).map(|(_, id)| *id));
     }
     if at != wanted {
@@ -233,9 +294,19 @@ fn settled_differently(lane: LaneId) -> Error {
     )
 }
 
-fn archive(sql: &Sql<'_>, here: Here, seqs: &[i64], kept: Vec<String>, now: Timestamp) -> Result<()> {
-    let params = (here.id, now.as_micros(), json_of(kept));
-    sql.execute("outbox archive", include_str!("archive.sql"), params)?;
+fn archive(sql: &Sql<'_>, here: Here, seqs: &[i64], kept: &[Kept], now: Timestamp) -> Result<()> {
+    let mut params = Vec::with_capacity(kept.len() * ARCHIVE_WIDTH);
+    for row in kept {
+        params.extend([
+            int(here.id),
+            int(row.slot.into()),
+            int(signed(row.n)),
+            blob(&row.prior.0),
+            int(now.as_micros()),
+            int(row.seq),
+        ]);
+    }
+    ARCHIVE.run(sql, &params)?;
     let params = (here.id, json(seqs.iter().copied()));
     let dropped = sql.execute("outbox settle", include_str!("drop_rows.sql"), params)?;
     if dropped == seqs.len() {
@@ -313,17 +384,17 @@ fn poll(sql: &Sql<'_>, here: Here, lanes: &mut [Lane], bytes_max: usize) -> Resu
         return Ok(());
     };
     let parked = parked_keys(sql, here, &asking)?;
-    let places = json_of(
-        asking
-            .iter()
-            .map(|lane| format!("[{},{}]", lane.slot, lane.floor)),
-    );
+    // One more than wanted, to know whether rows are left.
+    let limit = i64::from(most) + 1;
+    let mut params = Vec::with_capacity(asking.len() * POLL_WIDTH);
+    for (lane, at) in asking.iter().zip(0..) {
+        let place = [int(at), int(here.id), int(lane.slot.into()), int(lane.floor)];
+        params.extend(place);
+    }
     let mut room = bytes_max;
     let mut aside = Vec::new();
     let mut last = (0, 0);
-    // One more than wanted, to know whether rows are left.
-    let params = (here.id, places, i64::from(most) + 1);
-    sql.each("outbox poll", include_str!("poll.sql"), params, |row| {
+    POLL.each(sql, &params, &[int(limit)], |row| {
         let at: (u32, i64) = (row.get(0)?, row.get(1)?);
         // Rows come in order by the shape of the query; publishing out of order would be silent, so look.
         if at <= last {

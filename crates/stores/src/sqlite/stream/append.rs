@@ -14,6 +14,15 @@ use crate::sqlite::columns::{
 };
 use crate::sqlite::values::Values;
 
+const FIND_WIDTH: usize = 4;
+static FIND: Values = Values::new(
+    "append",
+    "select v.column1, r.id, r.n, r.token, r.chain from (values ",
+    FIND_WIDTH,
+    ") v cross join tidegate_register r
+       on r.stream = v.column2 and r.lineage = v.column3 and r.lane = v.column4",
+);
+
 static INSERT: Values = Values::insert(
     "append",
     "insert into tidegate_entry (id, register, n, token, chain, appended_at, event_id, topic, key, version, \
@@ -37,35 +46,35 @@ struct Stored {
 
 /// The registers of these lanes, in order; made where they are missing. One statement, or three for a new lane.
 fn registers(sql: &Sql<'_>, stream: i64, lanes: &[LaneId]) -> Result<Vec<Stored>> {
-    let names = json_lanes(lanes.iter().copied());
-    if let Some(all) = look(sql, stream, &names, lanes.len())? {
+    if let Some(all) = look(sql, stream, lanes)? {
         return Ok(all);
     }
-    sql.execute("append", include_str!("new_registers.sql"), (stream, &names))?;
-    let all = look(sql, stream, &names, lanes.len())?;
+    let names = json_lanes(lanes.iter().copied());
+    sql.execute("append", include_str!("new_registers.sql"), (stream, names))?;
+    let all = look(sql, stream, lanes)?;
     all.ok_or_else(|| Error::new(Code::Internal, "append: a register is missing after it was made"))
 }
 
-fn look(sql: &Sql<'_>, stream: i64, names: &str, count: usize) -> Result<Option<Vec<Stored>>> {
-    let mut all = vec![None; count];
-    sql.each(
-        "append",
-        include_str!("registers_of.sql"),
-        (stream, names),
-        |row| {
-            let stored = Stored {
-                id: row.get(1)?,
-                register: Register {
-                    n: number(row, 2)?,
-                    token: token(row, 3)?,
-                    chain: chain(row, 4)?,
-                },
-            };
-            let at = row.get::<_, u32>(0)? as usize;
-            *all.get_mut(at).ok_or(rusqlite::Error::InvalidQuery)? = Some(stored);
-            Ok(())
-        },
-    )?;
+fn look(sql: &Sql<'_>, stream: i64, lanes: &[LaneId]) -> Result<Option<Vec<Stored>>> {
+    let mut params = Vec::with_capacity(lanes.len() * FIND_WIDTH);
+    for (lane, at) in lanes.iter().zip(0..) {
+        let lineage = blob(lane.lineage.0.as_bytes());
+        params.extend([int(at), int(stream), lineage, int(lane.slot.into())]);
+    }
+    let mut all = vec![None; lanes.len()];
+    FIND.each(sql, &params, &[], |row| {
+        let stored = Stored {
+            id: row.get(1)?,
+            register: Register {
+                n: number(row, 2)?,
+                token: token(row, 3)?,
+                chain: chain(row, 4)?,
+            },
+        };
+        let at = row.get::<_, u32>(0)? as usize;
+        *all.get_mut(at).ok_or(rusqlite::Error::InvalidQuery)? = Some(stored);
+        Ok(())
+    })?;
     Ok(all.into_iter().collect())
 }
 

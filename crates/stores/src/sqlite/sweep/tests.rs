@@ -46,7 +46,7 @@ impl File {
         let work = move |sql: &Sql<'_>| {
             sql.execute(
                 "test",
-                "insert into tidegate_seen values ('sweep', ?1, 0)",
+                "insert into tidegate_seen values ('sweep', hex(?1), 'effect', 0)",
                 [bytes],
             )?;
             save_checkpoint(sql.connection(), &mark, bytes)

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use tidegate_core::store::{BoxFuture, OutboxStore, StreamStore};
 use tidegate_core::{Result, Timestamp};
+#[cfg(feature = "sqlite")]
+use tidegate_stores::sqlite::{Database, dedupe::DedupeStore};
 
 use crate::clock;
 use crate::sweep::{Context, Job, Step};
@@ -22,8 +24,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Whatever `delete` deletes: what is older than the given time, at most so many; it returns how many. For the marks
-    /// of a dedupe table, or a table of your own.
+    /// Whatever `delete` deletes: what is older than the given time, at most so many; it returns how many.
     pub fn of(
         keep: Duration,
         delete: impl Fn(Timestamp, u32) -> BoxFuture<'static, Result<u64>> + Send + Sync + 'static,
@@ -49,6 +50,15 @@ impl Retention {
         Self::of(keep, move |before, limit| {
             let stream = Arc::clone(&stream);
             Box::pin(async move { stream.trim(before, limit).await })
+        })
+    }
+
+    /// The seen events of a loop of the user's own, for as long as its store says.
+    #[cfg(feature = "sqlite")]
+    pub fn dedupe(db: Database, store: DedupeStore) -> Self {
+        Self::of(Duration::ZERO, move |now, limit| {
+            let store = store.clone();
+            db.write(move |sql| Ok(store.sweep(sql.connection(), now, limit)? as u64))
         })
     }
 

@@ -8,6 +8,7 @@ use tidegate_core::outbox::LaneRow;
 use tidegate_core::store::{OutboxStore, StreamStore};
 use tidegate_core::stream::EntryId;
 use tidegate_core::{Draft, Result, Ticks};
+use tidegate_stores::sqlite::dedupe::{DedupeStore, Seen};
 use tidegate_stores::sqlite::{Database, SqliteOutbox, SqliteStream, outbox};
 
 use super::{File, soon};
@@ -91,6 +92,27 @@ async fn a_stream_is_trimmed_below_every_hold_and_no_further() {
         .unwrap();
     assert_eq!(page.entries.len(), 13);
     assert!(page.entries[0].id > reader);
+}
+
+#[tokio::test]
+async fn seen_events_are_forgotten_after_their_retention() {
+    let line = Line::published(0).await;
+    let db = line.outbox.database().clone();
+    let hour = Duration::from_secs(3600);
+    let store = DedupeStore::new("billing").retention(hour).unwrap();
+    let (seen, now) = (store.clone(), crate::clock::wall());
+    db.write(move |sql| {
+        for n in 0..25 {
+            let at = if n < 15 { now.before(hour * 2) } else { now };
+            let first = seen.see(sql.connection(), &n.to_string(), "orders", at)?;
+            assert_eq!(first, Seen::First);
+        }
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let job = || Retention::dedupe(db.clone(), store.clone()).batch(10);
+    assert_eq!((line.run(job()).await, line.run(job()).await), (15, 0));
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! Carries out effects on the memory stores, looks at what changed, and puts the canaries in.
 
+mod canaries;
+
 use std::cell::RefCell;
 use std::future::Future;
 use std::pin::pin;
@@ -7,22 +9,25 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use tidegate_core::inbox::transaction::{Advance, Tally};
-use tidegate_core::inbox::{self, Applied, Batch, LaneApplied, Position, consumer};
+use tidegate_core::dead_letter::redact::Redactor;
+use tidegate_core::dead_letter::{Filter, State, Which};
+
+use tidegate_core::inbox::{self, Applied, Batch, consumer};
 use tidegate_core::lane::LaneId;
 use tidegate_core::lease::{Nonce, Token};
+use tidegate_core::memory::dead_letter::MemoryDeadLetters;
 use tidegate_core::memory::inbox::Contents as Inbox;
 use tidegate_core::memory::{MemoryOutbox, MemoryStream};
-use tidegate_core::outbox::{LaneTurn, Park, ParkReply, Planned, Refill, Turn, Turned, relay};
-use tidegate_core::store::{InboxStore, OutboxStore, Sink, StreamStore};
-use tidegate_core::stream::{Appended, Chain, EntryId, LaneAppend, Lost, Register};
-use tidegate_core::{Reply, Result};
+use tidegate_core::outbox::{Park, ParkReply, Turn, Turned, relay};
+use tidegate_core::store::{DeadLetters, InboxStore, OutboxStore, Sink, StreamStore};
+use tidegate_core::stream::{Appended, EntryId, LaneAppend, Lost};
+use tidegate_core::{Reply, Result, Timestamp};
 
 use super::canary::Canary;
-use super::check::{Checked, Truth, Violation, Writer};
+use super::check::{Checked, Truth, Violation, Writer, went_on};
 use super::coverage::Coverage;
 use super::db::{Db, Inside};
-use super::handler::{SimHandler, redact};
+use super::handler::{Redaction, SimHandler};
 use super::node::{Effect, Input};
 
 /// Everything that outlives a process.
@@ -68,7 +73,7 @@ impl Stores {
         Ok(match effect {
             R::Hold(hold) => I::Held(reply(self.outbox.hold(hold))),
             R::Turn(turn) => I::Turned(self.turn(turn)?),
-            R::Append(lanes) => I::Appended(self.append(lanes)?),
+            R::Append(lanes) => I::Appended(self.append(&lanes)?),
             R::Register(lanes) => I::Registered(reply(self.stream.register(lanes))),
             R::Refill {
                 lane,
@@ -110,38 +115,6 @@ impl Stores {
         Ok(turned)
     }
 
-    /// Canary: each lane's turn under whatever token the lane has.
-    fn turn_unfenced(&self, turn: &Turn) -> Reply<Vec<Turned>> {
-        let rows = self.outbox.contents().lanes;
-        let mut all = Vec::new();
-        for lane in &turn.lanes {
-            let row = &rows[usize::from(lane.lane.slot)];
-            let turn = Turn {
-                member: row.owner.unwrap_or(turn.member),
-                lanes: vec![LaneTurn {
-                    token: row.token,
-                    ..*lane
-                }],
-                bytes_max: turn.bytes_max,
-            };
-            match reply(self.outbox.turn(turn)) {
-                Reply::Done(turned) => all.extend(turned),
-                no => return no,
-            }
-        }
-        Reply::Done(all)
-    }
-
-    /// Canary: settles all that is planned.
-    fn settle_all(&self, mut turn: Turn) -> Turn {
-        let rows = self.outbox.contents().lanes;
-        for lane in turn.lanes.iter_mut().filter(|l| l.settle.is_some()) {
-            let planned = rows[usize::from(lane.lane.slot)].state.planned;
-            lane.settle = Some((planned, self.truth.chain((lane.lane.slot, planned))));
-        }
-        turn
-    }
-
     fn park(&mut self, park: Park) -> Result<Reply<ParkReply>, Violation> {
         let before = self.outbox.contents();
         let writer = Writer {
@@ -156,36 +129,19 @@ impl Stores {
         Ok(parked)
     }
 
-    /// Canary: the archive forgot the first number, and counts on from there.
-    fn renumbered(&self, lane: LaneId, from: u64, refill: Reply<Refill>) -> Reply<Refill> {
-        let (true, Reply::Done(Refill::Events(events))) = (self.is(Canary::RefillRenumbers), &refill) else {
-            return refill;
-        };
-        if events.len() < 2 {
-            return refill;
-        }
-        let mut chain = self.truth.chain((lane.slot, from.saturating_sub(1)));
-        let next = |(n, (planned, _)): (u64, &(Planned, Chain))| {
-            chain = chain.next(n, planned.event.as_ref().map(|e| e.id));
-            let event = planned.event.clone();
-            (Planned { n, event }, chain)
-        };
-        Reply::Done(Refill::Events((from..).zip(&events[1..]).map(next).collect()))
-    }
-
     // ---- stream ----
 
-    fn append(&mut self, lanes: Vec<LaneAppend>) -> Result<Reply<Vec<Appended>>, Violation> {
+    fn append(&mut self, lanes: &[LaneAppend]) -> Result<Reply<Vec<Appended>>, Violation> {
         let before = self.stream.contents();
         let mut outcomes = match self.canary {
             Some(Canary::AppendAboveRegister) => {
-                self.raise_registers(&lanes);
-                reply(self.stream.append(lanes.clone()))
+                self.raise_registers(lanes);
+                reply(self.stream.append(lanes.to_vec()))
             }
             Some(Canary::HoleForVoid) => Reply::Done(lanes.iter().map(|l| self.append_holes(l)).collect()),
-            _ => reply(self.stream.append(lanes.clone())),
+            _ => reply(self.stream.append(lanes.to_vec())),
         };
-        self.truth.appended(&before, &self.stream.contents(), &lanes)?;
+        self.truth.appended(&before, &self.stream.contents(), lanes)?;
         if let Reply::Done(outcomes) = &mut outcomes {
             for (append, outcome) in lanes.iter().zip(outcomes) {
                 self.refused(append, outcome);
@@ -209,58 +165,6 @@ impl Stores {
             Appended::Poison { .. } => self.truth.handed_over(append.lane.slot),
             Appended::Through(_) | Appended::Paused(_) => {}
         }
-    }
-
-    /// Canary: the register goes to just below whatever comes.
-    fn raise_registers(&self, lanes: &[LaneAppend]) {
-        let mut contents = self.stream.contents();
-        for append in lanes {
-            let first = append.entries.first().map_or(0, |e| e.n);
-            let register = contents.registers.entry(append.lane).or_default();
-            if first > register.n + 1 {
-                let n = first - 1;
-                let chain = self.truth.chain((append.lane.slot, n));
-                *register = Register {
-                    n,
-                    chain,
-                    ..*register
-                };
-            }
-        }
-        self.stream.restore(contents);
-    }
-
-    /// Canary: a void number leaves no entry.
-    fn append_holes(&self, append: &LaneAppend) -> Appended {
-        let mut end = Appended::Through(0);
-        for entry in &append.entries {
-            if entry.event.is_none() {
-                let mut contents = self.stream.contents();
-                let register = contents.registers.entry(append.lane).or_default();
-                if register.n + 1 == entry.n && append.token >= register.token {
-                    *register = Register {
-                        n: entry.n,
-                        token: append.token,
-                        chain: entry.chain,
-                    };
-                    self.stream.restore(contents);
-                    end = Appended::Through(entry.n);
-                    continue;
-                }
-            }
-            let one = LaneAppend {
-                entries: vec![entry.clone()],
-                ..append.clone()
-            };
-            match ready(self.stream.append(vec![one])) {
-                Ok(outcomes) => end = outcomes[0].clone(),
-                Err(error) => return Appended::Paused(error.to_string()),
-            }
-            if !matches!(end, Appended::Through(_)) {
-                return end;
-            }
-        }
-        end
     }
 
     fn declare(&self, lost: Lost, token: Token) -> Reply<Appended> {
@@ -289,7 +193,13 @@ impl Stores {
                     lanes: retry.lanes.clone(),
                 };
                 let (handler, options, db) = (&self.handler, &self.options, &self.db);
-                let retried = reply(inbox::apply::retry(db, handler, options, &self.redact(), &retry));
+                let retried = reply(inbox::apply::retry(
+                    db,
+                    handler,
+                    options,
+                    &self.redaction(),
+                    &retry,
+                ));
                 self.committed(&writer)?;
                 I::Retried(retried)
             }
@@ -298,12 +208,9 @@ impl Stores {
         })
     }
 
-    fn redact(&self) -> fn(&str) -> String {
-        if self.is(Canary::MessageInClear) {
-            str::to_owned
-        } else {
-            redact
-        }
+    fn redaction(&self) -> Redaction {
+        let works = !self.is(Canary::MessageInClear);
+        Redaction { works }
     }
 
     fn apply(&mut self, batch: &Batch) -> Result<Reply<Applied>, Violation> {
@@ -312,11 +219,17 @@ impl Stores {
             lanes: batch.lanes.iter().map(|l| (l.lane, l.token)).collect(),
         };
         let (handler, options, db) = (&self.handler, &self.options, &self.db);
-        let mut applied = reply(inbox::apply::apply(db, handler, options, &self.redact(), batch));
+        let mut applied = reply(inbox::apply::apply(
+            db,
+            handler,
+            options,
+            &self.redaction(),
+            batch,
+        ));
         self.coverage.hit_if(batch.careful, "careful batch");
         self.committed(&writer)?;
         if let Reply::Done(applied) = &mut applied {
-            self.truth.went_on(batch, applied)?;
+            went_on(batch, applied)?;
             self.truth.duplicates += applied.counts.duplicates;
             if self.is(Canary::PositionJumpsGap) {
                 self.jump_gaps(batch, applied)?;
@@ -334,7 +247,9 @@ impl Stores {
                 std::mem::take(&mut inside.met),
             )
         };
-        met.into_iter().for_each(|point| self.coverage.hit(point));
+        for point in met {
+            self.coverage.hit(point);
+        }
         for (before, after) in &commits {
             let crashed = |c: &Inbox| {
                 let class = tidegate_core::inbox::Class::Crash;
@@ -344,38 +259,6 @@ impl Stores {
             self.coverage.hit_if(more, "event dead after crashes");
             self.truth.inbox(before, after, writer)?;
             self.truth.cursors(after, &self.stream.contents())?;
-        }
-        Ok(())
-    }
-
-    /// Canary: passes over what is missing.
-    fn jump_gaps(&mut self, batch: &Batch, applied: &Applied) -> Checked {
-        for (lane, outcome) in &applied.lanes {
-            let named = batch.lanes.iter().find(|l| l.lane == *lane);
-            let (Some(named), LaneApplied::Gap { hw, next }) = (named, outcome) else {
-                continue;
-            };
-            let to = Position {
-                hw: next - 1,
-                chain: self.truth.chain((lane.slot, next - 1)),
-                cursor: EntryId::START,
-                clean: false,
-            };
-            let advance = Advance {
-                lane: *lane,
-                token: named.token,
-                from: *hw,
-                to,
-                tally: Tally::default(),
-            };
-            let jumped = ready(self.db.jump(batch.member, advance));
-            let writer = Writer {
-                member: batch.member,
-                lanes: vec![(*lane, named.token)],
-            };
-            if jumped.is_ok() {
-                self.committed(&writer)?;
-            }
         }
         Ok(())
     }
@@ -401,16 +284,46 @@ impl Stores {
         Ok(moved)
     }
 
+    /// A person redrives every dead key.
+    pub(super) fn redrive(&mut self, now: i64) -> Checked {
+        let (letters, now) = (self.letters(), Timestamp::from_micros(now));
+        let redriven = self.decide(letters.redrive(Which::All, "sim".into(), now))?;
+        self.coverage
+            .hit_if(redriven.is_some_and(|keys| keys > 0), "dead key redriven");
+        Ok(())
+    }
+
+    /// A person discards the first dead letter.
+    pub(super) fn discard(&mut self, now: i64) -> Checked {
+        let (letters, now) = (self.letters(), Timestamp::from_micros(now));
+        let all = ready(letters.ls(Filter::default())).unwrap_or_default();
+        let dead = all.iter().find(|letter| letter.state != State::Retrying);
+        let Some(id) = dead.map(|letter| letter.id) else {
+            return Ok(());
+        };
+        self.coverage.hit("dead letter discarded");
+        self.decide(letters.discard(id, "sim".into(), now)).map(drop)
+    }
+
+    fn letters(&self) -> MemoryDeadLetters {
+        MemoryDeadLetters::new(self.db.inbox.clone(), Redactor::default())
+    }
+
+    /// Carries a decision out and looks at the snapshot that it committed.
+    fn decide<T>(&self, decision: impl Future<Output = Result<T>>) -> Result<Option<T>, Violation> {
+        let before = self.db.inbox.contents();
+        let decided = ready(decision).ok();
+        self.truth.decided(&before, &self.db.inbox.contents())?;
+        Ok(decided)
+    }
+
     /// Deletes old entries, if somebody keeps a hold.
     pub(super) fn trim(&mut self) -> Checked {
         let before = self.stream.contents();
         if before.holds.is_empty() {
             return Ok(());
         }
-        let trimmed = ready(
-            self.stream
-                .trim(tidegate_core::Timestamp::from_micros(i64::MAX), 50),
-        );
+        let trimmed = ready(self.stream.trim(Timestamp::from_micros(i64::MAX), 50));
         self.coverage
             .hit_if(trimmed.is_ok_and(|n| n > 0), "stream trimmed");
         let inbox = self.db.inbox.contents();
