@@ -8,7 +8,7 @@ use crate::limits;
 use crate::time::Timestamp;
 
 /// One event as stored, published and applied.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Event {
     /// Unique for ever; a version 7 UUID unless the producer chose it.
     pub id: Uuid,

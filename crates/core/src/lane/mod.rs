@@ -68,7 +68,7 @@ pub fn slot_of(key: Option<&str>, id: Uuid, lanes: u16) -> u16 {
 ///
 /// Fair share is `ceil(lanes / live members)`. A member is live until its heartbeat is older than its own recorded
 /// `ttl`. A lane may be claimed when vacant or when its recorded lease has run out.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hold {
     /// Who asks: one nonce per process start, never a host name.
     pub member: Nonce,
@@ -83,7 +83,7 @@ pub struct Hold {
 }
 
 /// Everything the member owns after a [`Hold`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Held<S> {
     /// Live members, this one included unless it left.
     pub members: u32,
@@ -94,7 +94,7 @@ pub struct Held<S> {
 }
 
 /// One owned lane.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Owned<S> {
     /// Which.
     pub lane: LaneId,

@@ -18,7 +18,7 @@ use crate::lease::{Nonce, Token};
 use crate::time::Ticks;
 
 /// How a worker holds its lanes.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Options {
     /// Life of a grant on the store's clock. Default 10 s: a crashed owner is replaced within 11 s.
     pub ttl: Duration,
@@ -97,7 +97,7 @@ pub enum Change<S> {
     Lost(LaneId),
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Tenure {
     token: Token,
     until: Ticks,
@@ -105,7 +105,7 @@ struct Tenure {
     draining: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Asked {
     sent: Ticks,
     leave: bool,
@@ -113,7 +113,7 @@ struct Asked {
 }
 
 /// The sub-machine.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Ownership {
     member: Nonce,
     options: Options,

@@ -13,7 +13,7 @@ pub fn fair_share(lanes: usize, members: usize) -> usize {
 }
 
 /// One member's heartbeat.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Member {
     /// For people only.
     pub label: String,
@@ -31,7 +31,7 @@ impl Member {
 }
 
 /// One lane's row.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Row<S> {
     /// The lane.
     pub lane: LaneId,

@@ -26,7 +26,7 @@ pub struct MemoryOutbox {
 }
 
 /// Everything an outbox holds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Contents {
     /// As stored.
     pub settings: Settings,
@@ -43,7 +43,7 @@ pub struct Contents {
 }
 
 /// The rows of one lane.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Book {
     /// Waiting rows, planned ones included, by `seq`.
     pub rows: BTreeMap<u64, Event>,
@@ -54,7 +54,7 @@ pub struct Book {
 }
 
 /// A key set aside.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Parked {
     /// Its lane.
     pub lane: LaneId,
@@ -67,7 +67,7 @@ pub struct Parked {
 }
 
 /// A settled row.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Kept {
     /// Its lane.
     pub lane: LaneId,

@@ -30,7 +30,7 @@ pub struct MemoryStream {
 }
 
 /// Everything a stream holds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Contents {
     /// Which life of the stream this is.
     pub incarnation: Uuid,
@@ -48,7 +48,7 @@ pub struct Contents {
 }
 
 /// One entry of the log.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Stored {
     /// Its lane.
     pub lane: LaneId,

@@ -31,7 +31,7 @@ use crate::lease::{Nonce, Token};
 use crate::stream::Chain;
 
 /// The stored settings of an outbox.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Its identity.
     pub lineage: Lineage,
@@ -44,7 +44,7 @@ pub struct Settings {
 }
 
 /// What the outbox keeps for one lane, as a new owner reads it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct LaneState {
     /// The last settled number.
     pub settled: u64,
@@ -55,7 +55,7 @@ pub struct LaneState {
 }
 
 /// One transaction of the relay: settle what was acknowledged, plan what is visible, hand the plan back.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Turn {
     /// The owner; every lane is compared with it and its token.
     pub member: Nonce,
@@ -66,7 +66,7 @@ pub struct Turn {
 }
 
 /// A turn's part for one lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LaneTurn {
     /// The lane.
     pub lane: LaneId,
@@ -81,7 +81,7 @@ pub struct LaneTurn {
 }
 
 /// The reply for one lane of a turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Turned {
     /// The lane.
     pub lane: LaneId,
@@ -90,7 +90,7 @@ pub struct Turned {
 }
 
 /// Outcome of one lane in a turn.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum LaneTurned {
     /// Not mine any more: nothing was settled or planned in this lane.
     Fenced,
@@ -104,7 +104,7 @@ pub enum LaneTurned {
 }
 
 /// A row with its number.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Planned {
     /// The number.
     pub n: u64,
@@ -113,7 +113,7 @@ pub struct Planned {
 }
 
 /// A slice of settled history, for refilling a stream.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Refill {
     /// Consecutive numbers from the one asked for; each with its chain. Empty: nothing at or after it is settled.
     Events(Vec<(Planned, Chain)>),
@@ -129,7 +129,7 @@ pub enum Refill {
 }
 
 /// Set aside the event planned as `n`, and everything of its key that is not yet appended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Park {
     /// The owner.
     pub member: Nonce,
@@ -146,7 +146,7 @@ pub struct Park {
 }
 
 /// Reply to [`Park`].
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum ParkReply {
     /// Rows were moved to the parked table; their planned numbers are now void.
     Parked {

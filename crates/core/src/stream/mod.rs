@@ -96,7 +96,7 @@ pub struct Entry {
 }
 
 /// What the stream knows of a lane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Register {
     /// The last accepted number; zero before the first.
     pub n: u64,
@@ -116,7 +116,7 @@ pub struct Registers {
 }
 
 /// Events of one lane, to be appended exactly as planned.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct LaneAppend {
     /// The lane.
     pub lane: LaneId,
@@ -127,7 +127,7 @@ pub struct LaneAppend {
 }
 
 /// A planned event with the number the database gave it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Numbered {
     /// Its number.
     pub n: u64,
@@ -138,7 +138,7 @@ pub struct Numbered {
 }
 
 /// What the stream said to one [`LaneAppend`]: outcomes, not errors.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Appended {
     /// All entries stand; the register is at this number.
     Through(u64),
@@ -195,7 +195,7 @@ pub struct Page {
 }
 
 /// A range that no archive could bring back, declared by an explicit step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Lost {
     /// The lane.
     pub lane: LaneId,

@@ -14,7 +14,7 @@ use super::Effect;
 /// first ones, and each is followed by a reload.
 const SUSPICIONS_MAX: u8 = 3;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Phase {
     /// The plan is to be loaded.
     Loading,
@@ -44,7 +44,7 @@ pub(super) enum Reconciled {
     Forked(u64),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Lane {
     pub(super) token: Token,
     pub(super) epoch: u64,

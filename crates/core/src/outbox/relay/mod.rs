@@ -29,7 +29,7 @@ use crate::time::Ticks;
 use lane::{Lane, Phase};
 
 /// How a relay works; each number with its reason.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Options {
     /// Ownership of lanes.
     pub hold: ownership::Options,
@@ -90,7 +90,7 @@ pub enum Input {
 }
 
 /// What to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// One round trip of ownership.
     Hold(Hold),
@@ -122,7 +122,7 @@ pub enum Effect {
 }
 
 /// For logs and metrics.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Note {
     /// A lane is mine. `unfinished` planned events were left by the owner before.
     Gained(LaneId, Token, u64),
@@ -174,7 +174,7 @@ pub struct Status {
 type Flight = Vec<(LaneId, u64)>;
 
 /// The machine.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[allow(clippy::struct_excessive_bools)]
 pub struct Machine {
     options: Options,
