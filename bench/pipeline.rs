@@ -9,7 +9,8 @@ use tidegate::inbox::projection::{Column, Projection};
 use tidegate::inbox::{Applied, Batch, Retried, Retry, Start};
 use tidegate::store::{Applier, BoxFuture, OutboxStore};
 use tidegate::stores::sqlite::{
-    Database, InboxOptions, OpenOptions, SqliteInbox, SqliteOutbox, SqliteStream, Wanted, projection::SqliteProjection,
+    Database, InboxOptions, OpenOptions, SqliteInbox, SqliteOutbox, SqliteStream, Wanted,
+    projection::SqliteProjection,
 };
 use tidegate::{Consumer, Draft, Event, Relay, Result, Uuid, Worker, clock};
 
@@ -247,22 +248,10 @@ impl Pipeline {
         }
     }
 
-    /// Statements and commits so far: of the relay's side with the producers', and of the consumer's.
-    pub(crate) fn counts(&self) -> [Counts; 2] {
-        [&self.relay_side, &self.consumer_side].map(|side| Counts {
-            statements: side.iter().map(Database::statements).sum(),
-            commits: side.iter().map(Database::commits).sum(),
-        })
+    /// Statements so far: of the relay's side with the producers', and of the consumer's.
+    pub(crate) fn statements(&self) -> [u64; 2] {
+        [&self.relay_side, &self.consumer_side].map(|side| side.iter().map(Database::statements).sum())
     }
-}
-
-/// What databases did.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Counts {
-    /// Statements, those of commits included.
-    pub(crate) statements: u64,
-    /// Commits.
-    pub(crate) commits: u64,
 }
 
 async fn make_board(target: &Database) {

@@ -76,7 +76,9 @@ fn spans(text: &str) -> Vec<&str> {
         .into_iter()
         .filter(|(fenced, _)| !fenced)
         .map(|(_, line)| line);
-    prose.flat_map(|line| line.split('`').skip(1).step_by(2)).collect()
+    prose
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect()
 }
 
 /// Fails with every complaint at once.
@@ -106,7 +108,9 @@ fn proof(span: &str) -> Option<Result<(), String>> {
         // A path of Rust, unless it ends as only a test does.
         "tidegate" if parts[parts.len() - 1].matches('_').count() < 2 => None,
         "tidegate" => Some(is_test("tidegate", &parts[1..])),
-        krate => krate.strip_prefix("tidegate-").map(|dir| is_test(dir, &parts[1..])),
+        krate => krate
+            .strip_prefix("tidegate-")
+            .map(|dir| is_test(dir, &parts[1..])),
     }
 }
 
@@ -256,7 +260,10 @@ fn has_proof(text: &str) -> bool {
 
 /// An entry either names a proof or says that there is none, or both when it says what is missing.
 fn honest(id: &str, body: &str) -> Option<String> {
-    let (proved, missing) = (has_proof(body), body.contains("not yet") || body.contains("Not yet"));
+    let (proved, missing) = (
+        has_proof(body),
+        body.contains("not yet") || body.contains("Not yet"),
+    );
     (!proved && !missing).then(|| format!("{id} names no test and does not say `not yet`"))
 }
 
@@ -271,25 +278,55 @@ fn every_parity_row_has_its_tests_or_says_not_yet() {
     let found = sections(&page, "\n### ");
     let named: Vec<_> = found.iter().map(|(id, _)| (*id).to_owned()).collect();
     assert_eq!(named, rows, "rows of docs/parity.md, in order");
-    none(&found.iter().filter_map(|(id, body)| honest(id, body)).collect::<Vec<_>>());
+    none(
+        &found
+            .iter()
+            .filter_map(|(id, body)| honest(id, body))
+            .collect::<Vec<_>>(),
+    );
 
-    let none_yet = found.iter().filter(|(_, body)| body.contains("Tests: not yet")).count();
-    let partly = found.iter().filter(|(_, body)| body.contains("- Missing: ")).count();
+    let none_yet = found
+        .iter()
+        .filter(|(_, body)| body.contains("Tests: not yet"))
+        .count();
+    let partly = found
+        .iter()
+        .filter(|(_, body)| body.contains("- Missing: "))
+        .count();
     let proved = rows.len() - none_yet - partly;
-    let sum = format!("Of {} rows, {proved} are proved, {partly} partly and {none_yet} not yet.", rows.len());
+    let sum = format!(
+        "Of {} rows, {proved} are proved, {partly} partly and {none_yet} not yet.",
+        rows.len()
+    );
     assert!(page.contains(&sum), "docs/parity.md should say: {sum}");
 }
 
 #[test]
 fn every_invariant_has_its_tests_or_says_not_yet() {
     let page = read("docs/guarantees.md");
-    let counts = [('O', 5), ('C', 6), ('L', 10), ('D', 10), ('R', 5), ('S', 3), ('Q', 4)];
-    let expected: BTreeSet<_> = counts.into_iter().flat_map(|(letter, n)| ids(letter, n)).collect();
+    let counts = [
+        ('O', 5),
+        ('C', 6),
+        ('L', 10),
+        ('D', 10),
+        ('R', 5),
+        ('S', 3),
+        ('Q', 4),
+    ];
+    let expected: BTreeSet<_> = counts
+        .into_iter()
+        .flat_map(|(letter, n)| ids(letter, n))
+        .collect();
     let found = sections(&page, "\n### ");
     let named: BTreeSet<_> = found.iter().map(|(id, _)| (*id).to_owned()).collect();
     assert_eq!(named, expected, "invariants of docs/guarantees.md");
     assert_eq!(found.len(), expected.len(), "an invariant stands twice");
-    none(&found.iter().filter_map(|(id, body)| honest(id, body)).collect::<Vec<_>>());
+    none(
+        &found
+            .iter()
+            .filter_map(|(id, body)| honest(id, body))
+            .collect::<Vec<_>>(),
+    );
 }
 
 // ---- links ----
@@ -389,7 +426,10 @@ fn every_error_code_has_a_page_and_its_row_says_what_the_code_says() {
         let (id, title) = (code.id(), code.title());
         let (kind, retry) = words(code.kind(), code.retry());
         let page = read(&format!("crates/core/src/error/{id}.md"));
-        assert!(page.starts_with(&format!("# {id}: {title}\n")), "{id}: the heading");
+        assert!(
+            page.starts_with(&format!("# {id}: {title}\n")),
+            "{id}: the heading"
+        );
         for part in ["**Did it happen?**", "**What to do.**"] {
             assert!(page.contains(part), "{id} has no part {part}");
         }
@@ -428,7 +468,10 @@ fn every_metric_is_documented_and_nothing_else_is() {
         .filter(|line| line.starts_with("| `tidegate_"))
         .map(|line| line.split('|').map(str::trim).collect())
         .collect();
-    let documented: Vec<_> = rows.iter().map(|row| row[1].trim_matches('`').to_owned()).collect();
+    let documented: Vec<_> = rows
+        .iter()
+        .map(|row| row[1].trim_matches('`').to_owned())
+        .collect();
     let set: BTreeSet<_> = documented.iter().cloned().collect();
     assert_eq!(set, metrics_in_code());
     assert_eq!(set.len(), documented.len(), "a metric stands twice");
@@ -458,13 +501,19 @@ fn every_command_that_the_docs_show_exists() {
     let headings: BTreeSet<_> = reference
         .lines()
         .filter(|line| line.starts_with("##"))
-        .map(|line| line.trim_start_matches(['#', ' ']).trim_start_matches("tidegate").trim())
+        .map(|line| {
+            line.trim_start_matches(['#', ' '])
+                .trim_start_matches("tidegate")
+                .trim()
+        })
         .collect();
     let is_word = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '-');
     let mut complaints = Vec::new();
     for page in pages() {
         for line in typed(&page) {
-            let mut words = line.split_whitespace().take_while(|w| is_word(w) && !w.starts_with('-'));
+            let mut words = line
+                .split_whitespace()
+                .take_while(|w| is_word(w) && !w.starts_with('-'));
             let Some(first) = words.next() else { continue };
             let deeper = headings.iter().any(|h| h.starts_with(&format!("{first} ")));
             let command = match words.next() {
@@ -472,7 +521,10 @@ fn every_command_that_the_docs_show_exists() {
                 _ => first.to_owned(),
             };
             if !headings.contains(command.as_str()) {
-                complaints.push(format!("{}: there is no `tidegate {command}`", page.path.display()));
+                complaints.push(format!(
+                    "{}: there is no `tidegate {command}`",
+                    page.path.display()
+                ));
             }
         }
     }

@@ -101,6 +101,10 @@ fn a_repro_line_names_its_faults() {
 #[ignore]
 fn cov() {
     let mut coverage = Coverage::default();
-    for seed in 0..1000 { coverage.add(&run(seed, &Options::default()).coverage); }
-    for p in POINTS { println!("{:>7} {p}", coverage.count(p)); }
+    for seed in 0..1000 {
+        coverage.add(&run(seed, &Options::default()).coverage);
+    }
+    for p in POINTS {
+        println!("{:>7} {p}", coverage.count(p));
+    }
 }

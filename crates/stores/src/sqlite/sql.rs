@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rusqlite::{Connection, Params, Row};
+use rusqlite::{Connection, Params, Row, Statement, StatementStatus};
 use tidegate_core::{Error, Result};
 
 use super::error;
@@ -12,6 +12,8 @@ use super::error;
 pub(super) struct Stats {
     pub(super) statements: AtomicU64,
     pub(super) commits: AtomicU64,
+    /// Operations of SQLite's virtual machine.
+    pub(super) steps: AtomicU64,
 }
 
 impl Stats {
@@ -55,11 +57,13 @@ impl<'c> Sql<'c> {
     /// Runs a statement and returns the rows it changed.
     pub fn execute(&self, at: &'static str, sql: &str, params: impl Params) -> Result<usize> {
         self.count();
-        let changed = self
-            .connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.execute(params));
-        changed.map_err(error::map(at))
+        let run = || {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let changed = statement.execute(params)?;
+            self.count_steps(&statement);
+            Ok(changed)
+        };
+        run().map_err(error::map(at))
     }
 
     /// Runs a statement and hands each row to `row`.
@@ -90,6 +94,8 @@ impl<'c> Sql<'c> {
                     break;
                 }
             }
+            drop(rows);
+            self.count_steps(&statement);
             Ok(())
         };
         run().map_err(error::map(at))
@@ -137,6 +143,15 @@ impl<'c> Sql<'c> {
     fn count(&self) {
         if let Some(stats) = self.stats {
             stats.count();
+        }
+    }
+
+    fn count_steps(&self, statement: &Statement<'_>) {
+        if let Some(stats) = self.stats {
+            let steps = statement.reset_status(StatementStatus::VmStep);
+            stats
+                .steps
+                .fetch_add(steps.unsigned_abs().into(), Ordering::Relaxed);
         }
     }
 }

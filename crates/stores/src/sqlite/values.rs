@@ -107,9 +107,6 @@ impl Values {
 }
 
 /// A chunk with its nulls.
-pub(super) fn padded<'a, 'p>(
-    chunk: &'a [Param<'p>],
-    missing: usize,
-) -> impl Iterator<Item = &'a Param<'p>> {
+pub(super) fn padded<'a, 'p>(chunk: &'a [Param<'p>], missing: usize) -> impl Iterator<Item = &'a Param<'p>> {
     chunk.iter().chain(repeat_n(&NULL, missing))
 }

@@ -5,5 +5,5 @@ insert into tidegate_outbox_parked
 select o.seq, o.outbox, o.lane, j.value ->> 1,
        o.event_id, o.topic, o.key, o.version, o.content_type, o.headers, o.payload, o.occurred_at
 from json_each(?2) j
-join tidegate_outbox o on o.seq = j.value ->> 0
-where o.outbox = ?1
+cross join tidegate_outbox o on o.seq = j.value ->> 0
+where +o.outbox = ?1
