@@ -2,12 +2,7 @@
 #![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss)]
 
 #[path = "support.rs"]
-#[allow(
-    dead_code,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::unchecked_time_subtraction
-)]
+#[allow(dead_code, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 mod support;
 
 use std::hint::black_box;
@@ -61,18 +56,6 @@ fn clock_reads(count: usize) -> Vec<f64> {
             black_box(tidegate::clock::ticks());
         }
         thread_time().saturating_sub(began).as_secs_f64() * 1e9 / f64::from(CHECKS)
-    };
-    (0..count * 4).map(one).collect()
-}
-
-/// What the check is made of: the boot-time clock of the system.
-fn clock_reads(count: usize) -> Vec<f64> {
-    let one = |_| {
-        let began = Instant::now();
-        for _ in 0..CHECKS {
-            black_box(tidegate::clock::ticks());
-        }
-        began.elapsed().as_secs_f64() * 1e9 / f64::from(CHECKS)
     };
     (0..count * 4).map(one).collect()
 }

@@ -1,11 +1,5 @@
 //! Machine steps per second: the rules alone, with answers made up between the steps, outside the measured time.
-#![allow(
-    clippy::type_complexity,
-    clippy::default_trait_access,
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::cast_precision_loss
-)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss)]
 
 #[path = "support.rs"]
 #[allow(dead_code, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
