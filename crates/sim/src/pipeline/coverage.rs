@@ -24,6 +24,8 @@ pub const POINTS: &[&str] = &[
     "stream lost entries that nobody settled",
     "stream refused a moved append",
     "stream refused a stale token",
+    "stream paused a lane",
+    "consumer started in the middle",
     "source key released",
     "transaction rolled back",
     "event without a key",

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use fastrand::Rng;
-use tidegate_core::inbox::Policy;
 use tidegate_core::inbox::handler::Mode;
+use tidegate_core::inbox::{Policy, Start};
 
 macro_rules! faults {
     ($($variant:ident = $name:literal: $doc:literal,)+) => {
@@ -33,6 +33,7 @@ faults! {
     Delay = "delay": "A request or reply takes long.",
     LostRequest = "lost-request": "A request never arrives; the outcome is unknown.",
     LostReply = "lost-reply": "A request is carried out; the outcome is unknown.",
+    Full = "full": "The stream takes nothing of a lane for a while.",
     Refuse = "refuse": "A store says no, and means it.",
     Late = "late": "The outcome is unknown, and later it happens after all.",
     Twice = "twice": "A request is carried out again later.",
@@ -151,6 +152,8 @@ pub struct Knobs {
     pub names_culprit: bool,
     /// How long things go wrong.
     pub chaos: Duration,
+    /// Where the consumer starts.
+    pub start: Start,
 }
 
 impl Knobs {
@@ -167,13 +170,21 @@ impl Knobs {
             _ => swarm(&mut rng),
         };
         let chaos = rng.u64(8..40);
+        let consumers = rng.usize(1..=3);
+        // What is now for two processes that start together is anybody's guess.
+        let start = if consumers == 1 && rng.bool() {
+            Start::Now
+        } else {
+            Start::Earliest
+        };
         Self {
             seed,
             faults,
             intensity: [0.01, 0.03, 0.1][rng.usize(0..3)],
             lanes: rng.u16(1..=4),
             relays: rng.usize(1..=3),
-            consumers: rng.usize(1..=3),
+            consumers,
+            start,
             keys: rng.u64(1..=10),
             transactions: rng.u64(10..=60),
             ttl: Duration::from_millis(rng.u64(1000..4000)),

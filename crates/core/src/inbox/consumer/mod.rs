@@ -28,7 +28,7 @@ use crate::error::{Error, Reply};
 use crate::lane::ownership::{self, Change, Ownership};
 use crate::lane::{Held, Hold, LaneId};
 use crate::lease::{Nonce, Token};
-use crate::stream::{EntryId, Page, Registers};
+use crate::stream::{EntryId, Page, Register, Registers};
 use crate::time::{Now, Ticks, Timestamp};
 
 use lane::{Lane, State};
@@ -199,6 +199,10 @@ pub struct Machine {
     own: Ownership,
     lanes: BTreeMap<LaneId, Lane>,
     known: BTreeSet<LaneId>,
+    /// The consumer had no positions when this process first asked.
+    new: Option<bool>,
+    /// Where lanes that the stream had at the first look start; lanes met later are read from their first event.
+    began: Option<BTreeMap<LaneId, Position>>,
     epoch: u64,
     reading: Option<Flight>,
     applying: Option<Flight>,
@@ -233,6 +237,8 @@ impl Machine {
             options,
             lanes: BTreeMap::new(),
             known: BTreeSet::new(),
+            new: None,
+            began: None,
             epoch: 0,
             reading: None,
             applying: None,
@@ -368,6 +374,10 @@ impl Machine {
             }
         };
         self.owned = true;
+        if self.new.is_none() {
+            self.new = Some(held.lanes == 0);
+            self.ask = self.asked;
+        }
         for change in self.own.held(now, held) {
             match change {
                 Change::Gained { lane, token, state } => {
@@ -392,24 +402,7 @@ impl Machine {
             Reply::Refused(error) | Reply::Unknown(error) => return self.outage(now, &error, out),
         };
         self.incarnated(registers.incarnation, out);
-        let fresh: Vec<_> = registers
-            .lanes
-            .iter()
-            .filter(|(id, _)| !self.known.contains(id))
-            .collect();
-        if !fresh.is_empty() && self.discovering.is_none() {
-            self.discovering = Some(fresh.iter().map(|(id, _)| *id).collect());
-            let start = |n, chain| match self.options.start {
-                Start::Earliest => Position::EARLIEST,
-                Start::Now => Position {
-                    hw: n,
-                    chain,
-                    ..Position::EARLIEST
-                },
-            };
-            let positions = fresh.iter().map(|(id, r)| (*id, start(r.n, r.chain))).collect();
-            out.push(Effect::Discover(positions));
-        }
+        self.discover(&registers, out);
         self.asked = true;
         self.registers = registers.lanes.iter().map(|(id, r)| (*id, r.n)).collect();
         for (id, register) in &registers.lanes {
@@ -420,6 +413,31 @@ impl Machine {
                 lane.rewind(EntryId::START);
                 self.bell = true;
             }
+        }
+    }
+
+    /// Makes positions for lanes met for the first time.
+    fn discover(&mut self, registers: &Registers, out: &mut Vec<Effect>) {
+        let Some(new) = self.new else {
+            // Whether this consumer has positions decides where it starts; the first hold tells, and asks again.
+            return;
+        };
+        let now = new && self.options.start == Start::Now;
+        let began = self.began.get_or_insert_with(|| {
+            let at = |r: &Register| Position {
+                hw: r.n,
+                chain: r.chain,
+                ..Position::EARLIEST
+            };
+            let lanes = registers.lanes.iter().filter(|_| now);
+            lanes.map(|(id, r)| (*id, at(r))).collect()
+        });
+        let fresh = registers.lanes.iter().filter(|(id, _)| !self.known.contains(id));
+        let start = |id: &LaneId| began.get(id).copied().unwrap_or(Position::EARLIEST);
+        let positions: Vec<_> = fresh.map(|(id, _)| (*id, start(id))).collect();
+        if !positions.is_empty() && self.discovering.is_none() {
+            self.discovering = Some(positions.iter().map(|(id, _)| *id).collect());
+            out.push(Effect::Discover(positions));
         }
     }
 

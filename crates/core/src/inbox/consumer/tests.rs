@@ -142,7 +142,8 @@ fn a_consumer_without_lanes_sleeps_and_knows_that_it_is_quiet() {
     let mut m = Machine::new(Options::new(Start::Earliest), Nonce(1));
     m.step(at(0), Input::Tick);
     m.step(at(1), registers(9));
-    m.step(at(2), held(1, Vec::new()));
+    assert_eq!(m.step(at(2), held(1, Vec::new())), vec![Effect::Registers]);
+    m.step(at(3), registers(9));
     m.step(at(3), Input::Discovered(Reply::Done(())));
     m.step(at(4), held(1, Vec::new()));
     assert!(m.status().quiet);
@@ -237,4 +238,53 @@ fn careful_mode_outlives_a_gap() {
     let effects = m.step(at(5), page(4..=6, 9));
     let careful = |e: &Effect| matches!(e, Effect::Apply(batch) if batch.careful);
     assert!(effects.iter().any(careful), "{effects:?}");
+}
+
+fn two_lanes(first: u64, second: u64) -> Input {
+    let lane = |slot, n| {
+        let register = Register {
+            n,
+            token: Token(5),
+            chain: chain(n),
+        };
+        (LaneId { slot, ..LANE }, register)
+    };
+    Input::Registers(Reply::Done(Registers {
+        incarnation: Uuid::from_u128(1),
+        lanes: vec![lane(0, first), lane(1, second)],
+    }))
+}
+
+/// Where each lane is to start.
+fn starts(effects: &[Effect]) -> Option<Vec<(u16, u64)>> {
+    effects.iter().find_map(|e| match e {
+        Effect::Discover(lanes) => Some(lanes.iter().map(|(id, p)| (id.slot, p.hw)).collect()),
+        _ => None,
+    })
+}
+
+#[test]
+fn a_start_at_now_skips_nothing_that_came_after_the_first_look() {
+    let mut m = Machine::new(Options::new(Start::Now), Nonce(1));
+    m.step(at(0), Input::Tick);
+    m.step(at(1), held(0, Vec::new()));
+    assert_eq!(starts(&m.step(at(2), registers(9))), Some(vec![(0, 9)]));
+    m.step(at(3), Input::Discovered(Reply::Done(())));
+    // A lane that the stream did not have then has three events now.
+    m.step(at(1100), Input::Tick);
+    assert_eq!(starts(&m.step(at(1101), two_lanes(9, 3))), Some(vec![(1, 0)]));
+}
+
+#[test]
+fn a_start_at_now_is_for_a_new_consumer_only() {
+    let mut m = Machine::new(Options::new(Start::Now), Nonce(1));
+    m.step(at(0), Input::Tick);
+    assert_eq!(starts(&m.step(at(1), two_lanes(9, 3))), None, "not known yet");
+    m.step(at(2), held(1, Vec::new()));
+    let effects = m.step(at(3), two_lanes(9, 3));
+    assert_eq!(
+        starts(&effects),
+        Some(vec![(0, 0), (1, 0)]),
+        "one that has none is new"
+    );
 }

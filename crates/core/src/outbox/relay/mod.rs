@@ -18,7 +18,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::error::{Error, Reply};
+use crate::error::{Code, Error, Reply};
 use crate::lane::ownership::{self, Change, Ownership};
 use crate::lane::{Held, Hold, LaneId};
 use crate::lease::{Nonce, Token};
@@ -328,6 +328,11 @@ impl Machine {
         let flight = self.turn.take().unwrap_or_default();
         let turned = match reply {
             Reply::Done(turned) => turned,
+            Reply::Refused(error) if error.code() == Code::Fork => {
+                // One lane's history is not mine: loading all of them again shows whose.
+                self.doubt(&flight);
+                return self.outage(now, &error, out);
+            }
             Reply::Refused(error) => {
                 self.lanes.values_mut().for_each(|l| l.settling = None);
                 return self.outage(now, &error, out);

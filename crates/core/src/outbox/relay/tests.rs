@@ -415,3 +415,13 @@ fn s1_a_stopping_relay_starts_no_chore() {
     };
     assert_eq!(hold.release, vec![(LANE, Token(5))]);
 }
+
+#[test]
+fn a_settle_that_contradicts_the_plan_reloads_until_one_lane_is_forked() {
+    let (mut m, _) = owning(0, 2, 0);
+    m.step(at(4), Input::Appended(Reply::Done(vec![Appended::Through(2)])));
+    let fork = Error::new(crate::Code::Fork, "another history");
+    m.step(at(5), Input::Turned(Reply::Refused(fork)));
+    let effects = m.step(at(100), Input::Tick);
+    assert!(holds(&effects), "{effects:?}");
+}

@@ -25,6 +25,26 @@ impl Truth {
         self.snapshot(after)
     }
 
+    /// Lanes of a consumer were registered.
+    pub(crate) fn started(&mut self, stream: &Stream, inbox: &Contents) -> Checked {
+        let starts = self.starts.get_or_insert_with(|| {
+            let registers = stream.registers.iter();
+            registers
+                .map(|(lane, register)| (lane.slot, register.n))
+                .collect()
+        });
+        for (lane, ledger) in &inbox.ledgers {
+            let most = starts.get(&lane.slot).copied().unwrap_or(0);
+            ensure("C7", ledger.start <= most || self.losses > 0, || {
+                format!(
+                    "lane {} starts at {}, and {most} were there",
+                    lane.slot, ledger.start
+                )
+            })?;
+        }
+        Ok(())
+    }
+
     /// A person's decision committed: it moves no lane.
     pub(crate) fn decided(&self, before: &Contents, after: &Contents) -> Checked {
         let stand = |contents: &Contents| -> Vec<u64> { contents.lanes.iter().map(|r| r.state.hw).collect() };
@@ -107,7 +127,9 @@ impl Truth {
                 is_discarded(after, slot, n) || all.any(|(lane, at)| (lane.slot, *at) == (slot, n))
             };
             let published = self.by_key.get(&(slot, key));
-            let published = published.into_iter().flatten().copied();
+            let start = after.ledgers.iter().find(|(lane, _)| lane.slot == slot);
+            let start = start.map_or(0, |(_, ledger)| ledger.start);
+            let published = published.into_iter().flatten().copied().filter(|n| *n > start);
             let wanted: Vec<u64> = published.filter(|n| !skipped(*n)).take(done.len()).collect();
             ensure("C4", done == wanted, || {
                 format!("{name}: effects of {done:?}, published {wanted:?}")

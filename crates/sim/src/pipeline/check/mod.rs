@@ -16,6 +16,7 @@
 //! | C3 | positions never go back | each commit |
 //! | C4 | per key, effects follow stream order without holes | each commit |
 //! | C5 | a cursor passes no entry that was not taken in; trimming deletes none | each move, each trim |
+//! | C7 | a new consumer that starts at now passes over nothing that was published after it had started | each registration |
 //! | C6 | a poison event leaves nothing else of its batch behind | each apply |
 //! | S1 | a stopping process starts no work, releases a lane only when nothing works in it, and ends within its bound | each effect, end |
 //! | S2 | a drain that is cut is a crash: every other sentence still holds | each |
@@ -104,6 +105,8 @@ pub(super) struct Truth {
     pub(super) trimmed: BTreeSet<At>,
     /// Appends refused because the register had moved.
     pub(super) moved: u64,
+    /// The most that each lane of a new consumer may pass over: what the stream held when it was first registered.
+    pub(super) starts: Option<BTreeMap<u16, u64>>,
     /// Entries met again by consumers.
     pub(super) duplicates: u64,
 }

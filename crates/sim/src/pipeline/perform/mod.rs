@@ -28,6 +28,7 @@ use super::check::{Checked, Truth, Violation, Writer, went_on};
 use super::coverage::Coverage;
 use super::db::{Db, Inside};
 use super::handler::{Redaction, SimHandler};
+use super::knobs::Fault;
 use super::node::{Effect, Input};
 
 /// Everything that outlives a process.
@@ -132,6 +133,11 @@ impl Stores {
     // ---- stream ----
 
     fn append(&mut self, lanes: &[LaneAppend]) -> Result<Reply<Vec<Appended>>, Violation> {
+        if self.inside.borrow_mut().strikes(Fault::Full) {
+            self.coverage.hit("stream paused a lane");
+            let full = |_| Appended::Paused("simulated: full".into());
+            return Ok(Reply::Done(lanes.iter().map(full).collect()));
+        }
         let before = self.stream.contents();
         let mut outcomes = match self.canary {
             Some(Canary::AppendAboveRegister) => {
@@ -179,7 +185,15 @@ impl Stores {
         Ok(match effect {
             C::Hold(hold) => I::Held(reply(inbox.hold(hold))),
             C::Registers => I::Registers(reply(self.stream.registers())),
-            C::Discover(lanes) => I::Discovered(reply(inbox.register(lanes))),
+            C::Discover(lanes) => {
+                let registered = reply(inbox.register(lanes));
+                let stream = self.stream.contents();
+                let contents = inbox.contents();
+                let middle = contents.ledgers.values().any(|ledger| ledger.start > 0);
+                self.coverage.hit_if(middle, "consumer started in the middle");
+                self.truth.started(&stream, &contents)?;
+                I::Discovered(registered)
+            }
             C::Read {
                 after,
                 lanes,

@@ -114,7 +114,13 @@ impl World {
         for node in 0..world.knobs.relays + world.knobs.consumers {
             let (machine, member, drift) = world.process(node);
             world.nodes.push(Node::new(machine, member, drift));
-            let at = world.rng.i64(0..500_000);
+            let late = node >= world.knobs.relays && world.knobs.start == Start::Now;
+            let latest = if late {
+                micros(world.knobs.chaos) / 2
+            } else {
+                500_000
+            };
+            let at = world.rng.i64(0..latest);
             world.nodes[node].wake = Some(at);
             world.at(at, Action::Wake { node, boot: 0 });
         }
@@ -414,6 +420,6 @@ fn consumer_options(knobs: &Knobs) -> consumer::Options {
         batch_max: knobs.apply_max,
         backoff_max: Duration::from_secs(1),
         breaker_keys: 3,
-        ..consumer::Options::new(Start::Earliest)
+        ..consumer::Options::new(knobs.start)
     }
 }
