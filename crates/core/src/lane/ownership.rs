@@ -199,6 +199,11 @@ impl Ownership {
         self.next_at = now;
     }
 
+    /// A hold is in flight: what is owned may be about to change.
+    pub fn asking(&self) -> bool {
+        self.asked.is_some()
+    }
+
     /// True after the last hold of a stopping worker was answered.
     pub fn left(&self) -> bool {
         self.left

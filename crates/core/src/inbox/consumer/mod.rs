@@ -297,7 +297,7 @@ impl Machine {
     fn quiet(&self) -> bool {
         let in_flight = self.reading.is_some() || self.applying.is_some() || self.discovering.is_some();
         let waiting = self.bell || self.more || self.lanes.values().any(|l| l.ahead() > 0);
-        self.owned && self.asked && !in_flight && !waiting && self.behind() == 0
+        self.owned && self.asked && !self.own.asking() && !in_flight && !waiting && self.behind() == 0
     }
 
     /// Takes one input and says what to do.
