@@ -1,5 +1,10 @@
 //! Commit to applied on SQLite: three files, relay and consumer in this process.
-#![allow(missing_docs, clippy::unwrap_used, clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation
+)]
 
 #[path = "pipeline.rs"]
 mod pipeline;

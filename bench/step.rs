@@ -6,10 +6,10 @@
 mod support;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use support::{Options, Report, median};
-use tidegate::inbox::{Applied, Batch, LaneApplied, Position, Start, consumer};
+use support::{Options, Report, median, thread_time};
+use tidegate::inbox::{Applied, Batch, LaneApplied, Position, Retried, Start, consumer};
 use tidegate::lane::{Held, LaneId, Lineage, Owned};
 use tidegate::leases::machine as holder;
 use tidegate::leases::{Nonce, Scope, Token};
@@ -28,9 +28,12 @@ const STEPS: u32 = 20_000;
 fn main() {
     let options = Options::read();
     let mut report = Report::new("step", &options);
-    let kinds: [(&str, fn() -> Measured); 3] =
-        [("relay", relaying), ("consumer", consuming), ("holder", holding)];
-    for (name, run) in kinds {
+    for name in ["relay", "consumer", "holder"] {
+        let run = match name {
+            "relay" => relaying,
+            "consumer" => consuming,
+            _ => holding,
+        };
         let rounds: Vec<_> = (0..options.rounds).map(|_| run()).collect();
         let mut rates: Vec<_> = rounds
             .iter()
@@ -70,9 +73,9 @@ fn drive<I, E>(
             wall: Timestamp::from_micros(i64::from(at) * 100),
         };
         let input = waiting.pop_front().unwrap_or_else(&idle);
-        let began = Instant::now();
+        let began = thread_time();
         let effects = step(now, input);
-        time += began.elapsed();
+        time += thread_time().saturating_sub(began);
         waiting.extend(effects.into_iter().filter_map(&mut answer));
     }
     time
@@ -218,7 +221,7 @@ fn consuming() -> Measured {
                         .sum::<u64>();
                     consumer::Input::Applied(Reply::Done(applied(&batch)))
                 }
-                consumer::Effect::Retry(_) => consumer::Input::Retried(Reply::Done(Default::default())),
+                consumer::Effect::Retry(_) => consumer::Input::Retried(Reply::Done(Retried::default())),
                 consumer::Effect::MoveCursors(_) => consumer::Input::CursorsMoved(Reply::Done(0)),
                 _ => return None,
             })
@@ -244,23 +247,29 @@ fn applied(batch: &Batch) -> Applied {
     }
 }
 
-/// One lease for the whole run, renewed each time it is due.
+/// One lease for the whole run, renewed each time it is due. The steps are too short to be timed one by one.
 fn holding() -> Measured {
-    let options = holder::Options::default();
     let scope = Scope::new("bench").unwrap();
-    let mut machine = holder::Machine::new(scope, options, Nonce(1)).unwrap();
-    let time = drive(
-        holder::Input::Tick,
-        || holder::Input::Tick,
-        |now, input| machine.step(Ticks::from_micros(now.ticks.as_micros() * 10_000), input),
-        |effect| match effect {
-            holder::Effect::Acquire { attempt, .. } => Some(holder::Input::Granted {
-                attempt,
-                token: TOKEN,
-            }),
-            holder::Effect::Renew { attempt, .. } => Some(holder::Input::Renewed { attempt }),
-            _ => None,
-        },
-    );
-    Measured { time, events: 0 }
+    let mut machine = holder::Machine::new(scope, holder::Options::default(), Nonce(1)).unwrap();
+    let mut input = holder::Input::Tick;
+    let began = thread_time();
+    for at in 0..STEPS {
+        let effects = machine.step(Ticks::from_micros(i64::from(at) * 1_000_000), input);
+        input = effects.iter().find_map(granted).unwrap_or(holder::Input::Tick);
+    }
+    Measured {
+        time: thread_time().saturating_sub(began),
+        events: 0,
+    }
+}
+
+fn granted(effect: &holder::Effect) -> Option<holder::Input> {
+    match effect {
+        holder::Effect::Acquire { attempt, .. } => Some(holder::Input::Granted {
+            attempt: *attempt,
+            token: TOKEN,
+        }),
+        holder::Effect::Renew { attempt, .. } => Some(holder::Input::Renewed { attempt: *attempt }),
+        _ => None,
+    }
 }

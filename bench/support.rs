@@ -159,7 +159,16 @@ impl Took {
 }
 
 fn processor_time() -> Duration {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    read(rustix::time::ClockId::ProcessCPUTime)
+}
+
+/// Processor time of this thread: what others do with the machine is not in it.
+pub(crate) fn thread_time() -> Duration {
+    read(rustix::time::ClockId::ThreadCPUTime)
+}
+
+fn read(clock: rustix::time::ClockId) -> Duration {
+    let t = rustix::time::clock_gettime(clock);
     Duration::new(t.tv_sec.cast_unsigned(), u32::try_from(t.tv_nsec).unwrap())
 }
 

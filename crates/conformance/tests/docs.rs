@@ -196,7 +196,8 @@ fn is_run(text: &str, name: &str) -> bool {
     let Some(at) = text.find(&format!("fn {name}(")) else {
         return false;
     };
-    let above = text[..at].lines().rev().skip(1);
+    let line = text[..at].rfind('\n').unwrap_or(0);
+    let above = text[..line].lines().rev();
     let attributes: Vec<_> = above
         .map(str::trim)
         .take_while(|line| line.starts_with("#[") || line.starts_with("//"))

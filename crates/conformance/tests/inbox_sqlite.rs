@@ -39,7 +39,7 @@ inbox_cases!(suite);
 #[test]
 fn c081_random_runs_are_equal_to_the_memory_store() {
     let seeds = counts::budget("TIDEGATE_INBOX_SEEDS", 8);
-    counts::add("inbox runs compared with the memory store", seeds);
+    counts::add("conformance.inbox.runs", seeds);
     for seed in 0..seeds {
         let (sqlite, memory) = (Sqlite::new(), Memory::new());
         let mut ours = Random::new(&sqlite, seed);

@@ -1,5 +1,13 @@
 //! What an event costs, counted: statements, commits and engine steps do not depend on the machine, so they gate.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::cast_precision_loss,
+    clippy::uninlined_format_args
+)]
+
 use std::path::Path;
 use std::sync::Arc;
 
