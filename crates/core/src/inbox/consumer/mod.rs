@@ -389,9 +389,20 @@ impl Machine {
                     self.retry_at = now;
                     out.push(Effect::Note(Note::Gained(lane, token, state)));
                 }
-                Change::Kept { .. } => {}
+                Change::Kept { lane, state } => self.kept(lane, state),
                 Change::Lost(lane) => self.drop_lane(lane, Note::Lost(lane), out),
             }
+        }
+    }
+
+    /// The database stands further than I knew: an apply with an unknown outcome was carried out.
+    fn kept(&mut self, id: LaneId, position: Position) {
+        let flight = self.applying.as_deref().unwrap_or_default();
+        let Some(lane) = self.lanes.get_mut(&id).filter(|l| position.hw > l.position.hw) else {
+            return;
+        };
+        if !flight.contains(&(id, lane.epoch)) {
+            self.bell |= lane.at(position);
         }
     }
 

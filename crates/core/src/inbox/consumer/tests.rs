@@ -288,3 +288,18 @@ fn a_start_at_now_is_for_a_new_consumer_only() {
         "one that has none is new"
     );
 }
+
+#[test]
+fn an_unknown_apply_that_stands_is_learnt_from_the_next_hold() {
+    let mut m = owning(3);
+    m.step(at(7), page(4..=6, 6));
+    let unknown = Reply::Unknown(crate::Error::unknown("lost"));
+    m.step(at(8), Input::Applied(unknown));
+    // Meanwhile the stream lost the entries for good, so that reading again tells nothing.
+    m.step(at(100), page(std::iter::empty(), 0));
+    m.step(at(1200), Input::Tick);
+    m.step(at(1201), registers(6));
+    assert_eq!(m.status().behind, 3);
+    m.step(at(1202), held(1, vec![(LANE, position(6))]));
+    assert_eq!(m.status().behind, 0);
+}

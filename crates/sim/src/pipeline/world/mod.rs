@@ -178,6 +178,10 @@ impl World {
         loop {
             self.pass(self.now + 500_000)?;
             let quiet = self.quiet();
+            if let Err(not_yet) = &quiet {
+                let text = format!("not quiet: {not_yet}");
+                self.note(|| text);
+            }
             if quiet.is_ok() || self.now > end {
                 return quiet;
             }
