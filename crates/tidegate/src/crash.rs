@@ -91,12 +91,25 @@ mod plan {
     }
 }
 
+#[cfg(feature = "crash-points")]
+static ARMED: std::sync::atomic::AtomicBool = std::sync::atomic::AtomicBool::new(false);
+
+/// Lets this process obey the environment; without it, no point does anything. Only the demo's workers call it, so that
+/// no environment can end a daemon.
+#[cfg(feature = "crash-points")]
+pub fn arm() {
+    ARMED.store(true, std::sync::atomic::Ordering::Relaxed);
+}
+
 /// Called by [`crate::crash_point`].
 #[cfg(feature = "crash-points")]
 pub fn at(name: &str) {
     use rustix::process::{Signal, getpid, kill_process};
     static CRASH: plan::Plan = plan::Plan::new();
     static STOP: plan::Plan = plan::Plan::new();
+    if !ARMED.load(std::sync::atomic::Ordering::Relaxed) {
+        return;
+    }
     if CRASH.is_now("TIDEGATE_CRASH_AT", name) {
         let _ = kill_process(getpid(), Signal::KILL);
         loop {

@@ -42,6 +42,7 @@ pub enum Role {
 /// # Errors
 /// What a store or the signal handlers said at the start.
 pub fn run(args: &Args) -> Result<i32> {
+    tidegate::crash::arm();
     runtime()?.block_on(async {
         let signals = drain::Signals::install().map_err(|e| io("installing signal handlers", e))?;
         let stage = Stage::open(&args.dir);

@@ -42,6 +42,8 @@ pub(crate) struct Daemon {
 impl Daemon {
     pub(crate) fn start(world: &World, args: &[&str]) -> Self {
         let mut command = world.command(&[&["run", "--json"], args].concat());
+        // Every daemon here shows that no environment can end one: only the demo's workers obey it.
+        command.env("TIDEGATE_CRASH_AT", "relay.before_hold");
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -53,14 +53,24 @@ impl Migration {
     }
 }
 
-/// Everything `migrate` would run on an empty database.
+/// Everything `migrate` would run on an empty database, its own record of the version included: a file made with it is
+/// one that `migrate` made.
 pub fn sql() -> String {
-    let parts = MIGRATIONS.iter().flat_map(|m| m.parts);
-    std::iter::once(&BOOKS)
-        .chain(parts)
-        .copied()
-        .collect::<Vec<_>>()
-        .join("\n")
+    let mut text = BOOKS.to_owned();
+    for migration in MIGRATIONS {
+        for part in migration.parts {
+            text.push('\n');
+            text.push_str(part);
+        }
+        let (version, checksum) = (migration.version, migration.checksum());
+        // Writing to a string cannot fail.
+        let _ = write!(
+            text,
+            "\ninsert into tidegate_schema (version, checksum, applied_at)\n  \
+             values ({version}, '{checksum}', cast(unixepoch('subsec') * 1000000 as integer));\n"
+        );
+    }
+    text
 }
 
 /// What a database file holds.

@@ -256,3 +256,18 @@ async fn the_bell_rings_for_own_and_foreign_commits_and_is_quiet_otherwise() {
     };
     tokio::time::timeout(wait, quiet).await.unwrap();
 }
+
+#[test]
+fn the_printed_schema_makes_a_file_that_opens_without_migrating() {
+    let (_dir, path) = file();
+    let by_hand = Connection::open(&path).unwrap();
+    by_hand.execute_batch(&super::schema_sql()).unwrap();
+    drop(by_hand);
+    let options = OpenOptions {
+        create: false,
+        migrate: false,
+        ..OpenOptions::default()
+    };
+    Database::open(&path, options).unwrap();
+    open(&path).unwrap();
+}

@@ -303,3 +303,29 @@ fn an_unknown_apply_that_stands_is_learnt_from_the_next_hold() {
     m.step(at(1202), held(1, vec![(LANE, position(6))]));
     assert_eq!(m.status().behind, 0);
 }
+
+/// Renewals fail again and again while a store is locked; that must not turn seconds into the longest pause.
+#[test]
+fn failures_during_a_pause_do_not_lengthen_it() {
+    let mut m = owning(0);
+    let outages = |effects: &[Effect]| -> Vec<Duration> {
+        let pause = |e: &Effect| match e {
+            Effect::Note(Note::Outage(_, pause)) => Some(*pause),
+            _ => None,
+        };
+        effects.iter().filter_map(pause).collect()
+    };
+    let down = || Reply::Unknown(crate::Error::unknown("locked"));
+    assert_eq!(
+        outages(&m.step(at(1000), Input::Held(down()))),
+        [Duration::from_millis(50)]
+    );
+    for millis in [1010, 1020, 1030] {
+        let left = Duration::from_millis(1050 - u64::try_from(millis).unwrap());
+        assert_eq!(outages(&m.step(at(millis), Input::Held(down()))), [left]);
+    }
+    assert_eq!(
+        outages(&m.step(at(1060), Input::Held(down()))),
+        [Duration::from_millis(100)]
+    );
+}

@@ -536,11 +536,20 @@ impl Machine {
 
     /// Nothing is written for an outage; everything waits, longer each time.
     fn outage(&mut self, now: Ticks, error: &Error, out: &mut Vec<Effect>) {
+        let pause = self.pause(now);
+        out.push(Effect::Note(Note::Outage(error.to_string(), pause)));
+    }
+
+    /// A failure while a pause runs says nothing new: it neither doubles nor lengthens it.
+    fn pause(&mut self, now: Ticks) -> Duration {
+        if now < self.pause_until {
+            return self.pause_until.since(now);
+        }
         let pause =
             (self.options.backoff_min * 2u32.pow(self.failures.min(16))).min(self.options.backoff_max);
         self.failures += 1;
         self.pause_until = now.after(pause);
-        out.push(Effect::Note(Note::Outage(error.to_string(), pause)));
+        pause
     }
 
     // ---- what is due ----

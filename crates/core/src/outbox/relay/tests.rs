@@ -425,3 +425,20 @@ fn a_settle_that_contradicts_the_plan_reloads_until_one_lane_is_forked() {
     let effects = m.step(at(100), Input::Tick);
     assert!(holds(&effects), "{effects:?}");
 }
+
+/// Renewals fail again and again while a store is locked; that must not turn seconds into the longest pause.
+#[test]
+fn failures_during_a_pause_do_not_lengthen_it() {
+    let (mut m, _) = owning(0, 0, 0);
+    let pause = |effects: Vec<Effect>| {
+        effects.into_iter().find_map(|e| match e {
+            Effect::Note(Note::Outage(_, pause)) => Some(pause),
+            _ => None,
+        })
+    };
+    let down = || Input::Held(Reply::Unknown(Error::unknown("locked")));
+    assert_eq!(pause(m.step(at(1000), down())), Some(Duration::from_millis(50)));
+    assert_eq!(pause(m.step(at(1020), down())), Some(Duration::from_millis(30)));
+    assert_eq!(pause(m.step(at(1040), down())), Some(Duration::from_millis(10)));
+    assert_eq!(pause(m.step(at(1060), down())), Some(Duration::from_millis(100)));
+}
