@@ -296,8 +296,11 @@ impl Machine {
 
     fn quiet(&self) -> bool {
         let in_flight = self.reading.is_some() || self.applying.is_some() || self.discovering.is_some();
+        let asking = self.asking || self.own.asking();
         let waiting = self.bell || self.more || self.lanes.values().any(|l| l.ahead() > 0);
-        self.owned && self.asked && !self.own.asking() && !in_flight && !waiting && self.behind() == 0
+        // Registers read before the first hold tell of lanes that have no position yet.
+        let met = self.asked && self.registers.keys().all(|id| self.known.contains(id));
+        self.owned && met && !asking && !in_flight && !waiting && self.behind() == 0
     }
 
     /// Takes one input and says what to do.

@@ -329,3 +329,27 @@ fn failures_during_a_pause_do_not_lengthen_it() {
         [Duration::from_millis(100)]
     );
 }
+
+/// Each order of the first replies: nothing may look finished before the stream's lanes are met, owned and read.
+#[test]
+fn a_consumer_is_not_quiet_before_it_owns_the_lanes_of_the_stream() {
+    for registers_first in [true, false] {
+        let mut m = Machine::new(Options::new(Start::Earliest), Nonce(1));
+        m.step(at(0), Input::Tick);
+        let (one, other) = (registers(3), held(0, Vec::new()));
+        let (first, second) = if registers_first {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        m.step(at(1), first);
+        assert!(!m.status().quiet);
+        m.step(at(2), second);
+        assert!(!m.status().quiet);
+        m.step(at(3), registers(3));
+        m.step(at(4), Input::Discovered(Reply::Done(())));
+        assert!(!m.status().quiet, "the lanes are met, and not yet owned");
+        m.step(at(5), held(1, vec![(LANE, Position::EARLIEST)]));
+        assert!(!m.status().quiet, "they are owned, and three events wait");
+    }
+}
