@@ -11,6 +11,8 @@ use rusqlite::{Connection, OpenFlags};
 use tidegate_core::store::BoxFuture;
 use tokio::sync::watch;
 
+use super::closing::Reading;
+
 /// First pause between looks: below what a person or a p99 target notices.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
 /// Later pause.
@@ -83,6 +85,8 @@ impl Drop for Bell {
 /// Runs until the last handle of the file is gone. The version survives pauses, so that a commit made during one
 /// rings at the next look.
 fn watch(path: &Path, bell: &Weak<Bell>) {
+    // Declared before the connection, and so dropped after it.
+    let _reading = Reading::of(path);
     let Ok(connection) = open(path) else {
         return;
     };

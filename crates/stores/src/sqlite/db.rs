@@ -15,6 +15,7 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 
 use super::bell::Bell;
 use super::clock::{Clock, SystemClock};
+use super::closing::{self, Reading};
 use super::error;
 use super::schema::{self, Found};
 use super::sql::{Sql, Stats};
@@ -106,16 +107,24 @@ impl Database {
         } else {
             let second = connect(&path, &options)?;
             tune(&second, &options)?;
-            let (bell, writer) = (Arc::clone(&bell), Writer::new(first, Arc::clone(&stats)));
-            let jobs = spawn("tidegate-write", move |jobs| writer::serve(writer, jobs, &bell))?;
+            let (bell, mut writer) = (Arc::clone(&bell), Writer::new(first, Arc::clone(&stats)));
+            let file = path.clone();
+            let jobs = spawn("tidegate-write", move |jobs| {
+                writer::serve(&mut writer, jobs, &bell);
+                // The last hold on the bell ends its watcher, which reads the file too.
+                drop(bell);
+                closing::close_writer(&file, writer);
+            })?;
             (Some(jobs), second)
         };
         second
             .pragma_update(None, "query_only", true)
             .map_err(error::map("opening"))?;
         let counted = Arc::clone(&stats);
+        let reading = Reading::of(&path);
         let reader = spawn("tidegate-read", move |jobs| {
             writer::serve_reads(second, counted, jobs);
+            drop(reading);
         })?;
         let clock = options.clock;
         Ok(Self(Arc::new(Inner {

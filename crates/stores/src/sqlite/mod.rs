@@ -13,6 +13,7 @@ mod bell;
 mod catalog;
 pub mod checkpoint;
 mod clock;
+mod closing;
 mod columns;
 mod db;
 pub mod dead_letter_table;

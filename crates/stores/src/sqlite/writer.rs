@@ -168,13 +168,13 @@ pub(super) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// Serves jobs until every handle is gone.
-pub(super) fn serve(mut writer: Writer, mut jobs: mpsc::UnboundedReceiver<Job>, bell: &Bell) {
+pub(super) fn serve(writer: &mut Writer, mut jobs: mpsc::UnboundedReceiver<Job>, bell: &Bell) {
     let mut next = None;
     while let Some(job) = next.take().or_else(|| jobs.blocking_recv()) {
         let before = writer.total_changes();
         match job {
-            Job::Alone(work) => work(&mut writer),
-            Job::Grouped(first) => next = serve_group(&writer, first, &mut jobs),
+            Job::Alone(work) => work(writer),
+            Job::Grouped(first) => next = serve_group(writer, first, &mut jobs),
         }
         if writer.total_changes() != before {
             bell.ring();
