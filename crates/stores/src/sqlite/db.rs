@@ -197,6 +197,12 @@ impl Database {
         self.0.stats.statements.load(Ordering::Relaxed)
     }
 
+    /// Steps of SQLite's machine in those statements: work that depends on the data only, so that a test can gate it
+    /// where time would vary.
+    pub fn steps(&self) -> u64 {
+        self.0.stats.steps.load(Ordering::Relaxed)
+    }
+
     /// Commits of this handle and its clones.
     pub fn commits(&self) -> u64 {
         self.0.stats.commits.load(Ordering::Relaxed)

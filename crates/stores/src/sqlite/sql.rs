@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rusqlite::{Connection, Params, Row};
+use rusqlite::{Connection, Params, Row, Statement, StatementStatus};
 use tidegate_core::{Error, Result};
 
 use super::error;
@@ -12,6 +12,7 @@ use super::error;
 pub(super) struct Stats {
     pub(super) statements: AtomicU64,
     pub(super) commits: AtomicU64,
+    pub(super) steps: AtomicU64,
 }
 
 impl Stats {
@@ -55,11 +56,13 @@ impl<'c> Sql<'c> {
     /// Runs a statement and returns the rows it changed.
     pub fn execute(&self, at: &'static str, sql: &str, params: impl Params) -> Result<usize> {
         self.count();
-        let changed = self
-            .connection
-            .prepare_cached(sql)
-            .and_then(|mut statement| statement.execute(params));
-        changed.map_err(error::map(at))
+        let run = || {
+            let mut statement = self.connection.prepare_cached(sql)?;
+            let changed = statement.execute(params)?;
+            self.count_steps(&statement);
+            Ok(changed)
+        };
+        run().map_err(error::map(at))
     }
 
     /// Runs a statement and hands each row to `row`.
@@ -90,6 +93,8 @@ impl<'c> Sql<'c> {
                     break;
                 }
             }
+            drop(rows);
+            self.count_steps(&statement);
             Ok(())
         };
         run().map_err(error::map(at))
@@ -132,6 +137,16 @@ impl<'c> Sql<'c> {
     ) -> Result<T> {
         self.first(at, sql, params, row)?
             .ok_or_else(|| Error::new(tidegate_core::Code::Internal, format!("{at}: no row")))
+    }
+
+    /// What the statement did since it was counted last, in steps of SQLite's machine.
+    fn count_steps(&self, statement: &Statement<'_>) {
+        if let Some(stats) = self.stats {
+            let steps = statement.reset_status(StatementStatus::VmStep);
+            stats
+                .steps
+                .fetch_add(u64::try_from(steps).unwrap_or(0), Ordering::Relaxed);
+        }
     }
 
     fn count(&self) {

@@ -1,7 +1,8 @@
 -- ?1 outbox, ?2 [seq, …]: behind the released rows.
+-- The plus keeps the lane index out, which would read every row of the outbox.
 insert into tidegate_outbox
   (outbox, lane, event_id, topic, key, version, content_type, headers, payload, occurred_at)
 select outbox, lane, event_id, topic, key, version, content_type, headers, payload, occurred_at
 from tidegate_outbox
-where seq in (select value from json_each(?2)) and outbox = ?1
+where seq in (select value from json_each(?2)) and +outbox = ?1
 order by seq
