@@ -12,12 +12,7 @@ mod pipeline;
 #[allow(clippy::cast_possible_wrap)]
 mod raw;
 #[path = "support.rs"]
-#[allow(
-    dead_code,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    clippy::unchecked_time_subtraction
-)]
+#[allow(dead_code, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 mod support;
 
 use std::time::Duration;
@@ -137,7 +132,7 @@ async fn whole(options: &Options, producing: bool) -> (Took, [f64; 2]) {
         pipeline.stop().await;
         pipeline.enqueue(options.events).await;
     }
-    let before = pipeline.counts();
+    let before = pipeline.statements();
     let stretch = Stretch::begin();
     if producing {
         produce(&pipeline, options.events).await;
@@ -146,10 +141,9 @@ async fn whole(options: &Options, producing: bool) -> (Took, [f64; 2]) {
     }
     pipeline.applied_all().await;
     let took = stretch.end();
-    let after = pipeline.counts();
+    let after = pipeline.statements();
     pipeline.stop().await;
-    let each =
-        |side: usize| (after[side].statements - before[side].statements) as f64 / options.events as f64;
+    let each = |side: usize| (after[side] - before[side]) as f64 / options.events as f64;
     (took, [each(0), each(1)])
 }
 
@@ -205,18 +199,18 @@ async fn backlog(options: &Options, report: &mut Report, rows: usize) {
         pipeline.stop().await;
         pipeline.enqueue(rows / TRANSACTION * TRANSACTION).await;
         forget_peak();
-        let before = pipeline.counts();
+        let before = pipeline.statements();
         let stretch = Stretch::begin();
         pipeline.start();
         pipeline.applied_all().await;
         let took = stretch.end();
-        let after = pipeline.counts();
+        let after = pipeline.statements();
         report.number(&format!("{name}_rows"), rows as f64);
         report.number(&format!("{name}_events_per_s"), took.per_second(rows));
         report.number(&format!("{name}_cpu_us_per_event"), took.micros_each(rows));
         report.number(&format!("{name}_peak_rss_mb"), peak_mb());
         for (side, who) in ["relayed", "applied"].into_iter().enumerate() {
-            let count = (after[side].statements - before[side].statements) as f64;
+            let count = (after[side] - before[side]) as f64;
             report.number(&format!("{name}_statements_per_{who}_event"), count / rows as f64);
         }
         pipeline.stop().await;

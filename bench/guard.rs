@@ -31,6 +31,7 @@ fn main() {
     let mut rounds = runtime
         .block_on(leases.with("bench", |guard| async move { rounds(&guard, options.rounds) }))
         .unwrap();
+    report.number("ns_per_clock_read", median(&mut clock_reads(options.rounds)));
     report.number(
         "ns_per_check_best",
         rounds.iter().copied().fold(f64::MAX, f64::min),
@@ -51,4 +52,16 @@ fn round(guard: &Guard) -> f64 {
     }
     assert_eq!(believed, CHECKS);
     began.elapsed().as_secs_f64() * 1e9 / f64::from(CHECKS)
+}
+
+/// What the check is made of: the boot-time clock of the system.
+fn clock_reads(count: usize) -> Vec<f64> {
+    let one = |_| {
+        let began = Instant::now();
+        for _ in 0..CHECKS {
+            black_box(tidegate::clock::ticks());
+        }
+        began.elapsed().as_secs_f64() * 1e9 / f64::from(CHECKS)
+    };
+    (0..count * 4).map(one).collect()
 }

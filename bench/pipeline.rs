@@ -248,23 +248,10 @@ impl Pipeline {
         }
     }
 
-    /// Statements and commits so far: of the relay's side with the producers', and of the consumer's.
-    pub(crate) fn counts(&self) -> [Counts; 2] {
-        [&self.relay_side, &self.consumer_side].map(|side| Counts {
-            statements: side.iter().map(Database::statements).sum(),
-            commits: side.iter().map(Database::commits).sum(),
-        })
+    /// Statements so far: of the relay's side with the producers', and of the consumer's.
+    pub(crate) fn statements(&self) -> [u64; 2] {
+        [&self.relay_side, &self.consumer_side].map(|side| side.iter().map(Database::statements).sum())
     }
-}
-
-/// What databases did.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Counts {
-    /// Statements, those of commits included.
-    pub(crate) statements: u64,
-    /// Commits.
-    #[allow(dead_code)]
-    pub(crate) commits: u64,
 }
 
 async fn make_board(target: &Database) {

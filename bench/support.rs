@@ -141,7 +141,7 @@ impl Stretch {
     pub(crate) fn end(self) -> Took {
         Took {
             wall: self.began.elapsed(),
-            processor: processor_time() - self.processor,
+            processor: processor_time().saturating_sub(self.processor),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use tidegate_core::store::BoxFuture;
 use tidegate_core::{Code, Error, Result};
@@ -197,15 +198,15 @@ impl Database {
         self.0.stats.statements.load(Ordering::Relaxed)
     }
 
-    /// Steps of SQLite's machine in those statements: work that depends on the data only, so that a test can gate it
-    /// where time would vary.
-    pub fn steps(&self) -> u64 {
-        self.0.stats.steps.load(Ordering::Relaxed)
-    }
-
     /// Commits of this handle and its clones.
     pub fn commits(&self) -> u64 {
         self.0.stats.commits.load(Ordering::Relaxed)
+    }
+
+    /// Operations of SQLite's virtual machine that those statements took: what they cost, without a clock. A
+    /// handler's own statements are not in it.
+    pub fn steps(&self) -> u64 {
+        self.0.stats.steps.load(Ordering::Relaxed)
     }
 
     fn send(&self, job: Job) -> Result<()> {
@@ -317,6 +318,10 @@ fn connect(path: &Path, options: &OpenOptions) -> Result<Connection> {
         .busy_timeout(options.busy_timeout)
         .map_err(error::map("opening"))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Otherwise a plan depends on the values bound at first, and binding others prepares the statement again.
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)
+        .map_err(error::map("opening"))?;
     Ok(connection)
 }
 

@@ -12,6 +12,7 @@ use super::error;
 pub(super) struct Stats {
     pub(super) statements: AtomicU64,
     pub(super) commits: AtomicU64,
+    /// Operations of SQLite's virtual machine.
     pub(super) steps: AtomicU64,
 }
 
@@ -139,19 +140,18 @@ impl<'c> Sql<'c> {
             .ok_or_else(|| Error::new(tidegate_core::Code::Internal, format!("{at}: no row")))
     }
 
-    /// What the statement did since it was counted last, in steps of SQLite's machine.
+    fn count(&self) {
+        if let Some(stats) = self.stats {
+            stats.count();
+        }
+    }
+
     fn count_steps(&self, statement: &Statement<'_>) {
         if let Some(stats) = self.stats {
             let steps = statement.reset_status(StatementStatus::VmStep);
             stats
                 .steps
-                .fetch_add(u64::try_from(steps).unwrap_or(0), Ordering::Relaxed);
-        }
-    }
-
-    fn count(&self) {
-        if let Some(stats) = self.stats {
-            stats.count();
+                .fetch_add(steps.unsigned_abs().into(), Ordering::Relaxed);
         }
     }
 }

@@ -1,5 +1,5 @@
 -- ?1 outbox, ?2 [seq, …]: behind the released rows.
--- The plus keeps the lane index out, which would read every row of the outbox.
+-- The plus keeps the index out, which would be read from one end to the other.
 insert into tidegate_outbox
   (outbox, lane, event_id, topic, key, version, content_type, headers, payload, occurred_at)
 select outbox, lane, event_id, topic, key, version, content_type, headers, payload, occurred_at
