@@ -356,6 +356,49 @@ async fn a_turn_over_64_lanes_runs_a_constant_number_of_statements() {
     assert!(held <= 7, "a hold ran {held} statements");
 }
 
+/// Steps of SQLite's machine for one turn of 64 rows and its settling, with so many rows waiting.
+async fn work_at(backlog: usize, archive: bool) -> u64 {
+    let file = File::new();
+    let outbox = open(&file, archive).await;
+    let db = outbox.database().clone();
+    let events: Vec<_> = drafts(backlog).into_iter().map(sealed).collect();
+    outbox.enqueue(events).await.unwrap();
+    let held = outbox.hold(hold(1)).await.unwrap();
+    let before = db.steps();
+    for owned in &held.owned[..4] {
+        let part = |settle, plan| Turn {
+            member: Nonce(1),
+            lanes: vec![LaneTurn {
+                lane: owned.lane,
+                token: owned.token,
+                settle,
+                plan,
+                load: false,
+            }],
+            bytes_max: usize::MAX,
+        };
+        let planned = outbox.turn(part(None, 16)).await.unwrap().remove(0).outcome;
+        let LaneTurned::Planned { events, .. } = planned else {
+            panic!("the lane is mine");
+        };
+        assert_eq!(events.len(), 16);
+        let last = numbered(&events, owned.state.chain).pop().unwrap();
+        outbox.turn(part(Some((last.n, last.chain)), 0)).await.unwrap();
+    }
+    db.steps() - before
+}
+
+#[tokio::test]
+async fn a_turn_costs_the_same_at_any_backlog() {
+    for archive in [false, true] {
+        let (small, large) = (work_at(3_000, archive).await, work_at(30_000, archive).await);
+        assert!(
+            large <= small + small / 20,
+            "{small} steps at 3,000 rows, {large} at 30,000"
+        );
+    }
+}
+
 fn sealed(draft: Draft) -> Event {
     draft
         .seal(Uuid::now_v7(), tidegate_core::Timestamp::from_micros(1))

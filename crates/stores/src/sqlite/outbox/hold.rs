@@ -15,7 +15,7 @@ use crate::sqlite::columns::{NULL, Param, blob, chain, int, nonce, number, signe
 use crate::sqlite::values::Values;
 use crate::sqlite::{Clock, Sql};
 
-static UPDATE: Values = Values::new(
+pub(super) static UPDATE: Values = Values::new(
     "hold",
     "update tidegate_lane
      set owner = v.column3, label = v.column4, token = v.column5, lease_until = v.column6, boot = v.column7

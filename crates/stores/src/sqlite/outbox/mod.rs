@@ -8,6 +8,8 @@ mod history;
 mod hold;
 mod park;
 mod plan;
+#[cfg(test)]
+mod tests;
 mod turn;
 
 use std::sync::Arc;

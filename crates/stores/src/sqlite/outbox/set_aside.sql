@@ -1,4 +1,5 @@
 -- ?1 outbox, ?2 [[seq, parked key], …]
+-- The plus keeps the lane index out, which would read every row of the outbox.
 insert into tidegate_outbox_parked
   (seq, outbox, lane, parked_key,
    event_id, topic, key, version, content_type, headers, payload, occurred_at)

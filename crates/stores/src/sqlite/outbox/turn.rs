@@ -20,7 +20,7 @@ use crate::sqlite::{Database, Sql};
 
 const FENCE_WIDTH: usize = 5;
 /// The lanes that are still this member's, and what a turn needs of them.
-static FENCE: Values = Values::new(
+pub(super) static FENCE: Values = Values::new(
     "outbox turn",
     "select v.column1, l.slot, l.settled, l.chain, l.plan, l.floor, l.parked,
        exists (select 1 from tidegate_outbox o where o.outbox = l.outbox and o.lane = l.slot and o.seq > l.floor)
@@ -32,7 +32,7 @@ static FENCE: Values = Values::new(
 
 const POLL_WIDTH: usize = 4;
 /// Waiting rows lane by lane: the cost does not depend on the backlog.
-static POLL: Values = Values::new(
+pub(super) static POLL: Values = Values::new(
     "outbox poll",
     "select v.column1, o.seq, length(o.payload),
        o.event_id, o.topic, o.key, o.version, o.content_type, o.headers, o.payload, o.occurred_at
@@ -46,7 +46,7 @@ static POLL: Values = Values::new(
 
 const ARCHIVE_WIDTH: usize = 6;
 /// A void marker has no row to copy.
-static ARCHIVE: Values = Values::new(
+pub(super) static ARCHIVE: Values = Values::new(
     "outbox archive",
     "insert into tidegate_outbox_archive
        (outbox, lane, n, prior, settled_at,
@@ -59,7 +59,7 @@ static ARCHIVE: Values = Values::new(
      where v.column1 is not null",
 );
 
-static UPDATE: Values = Values::new(
+pub(super) static UPDATE: Values = Values::new(
     "outbox turn",
     "update tidegate_lane
      set settled = v.column3, chain = v.column4, plan = v.column5, floor = v.column6
