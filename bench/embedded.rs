@@ -189,9 +189,9 @@ async fn paced(options: &Options, report: &mut Report) {
     );
 }
 
-/// A small and a large backlog: the cost of an event and the memory do not depend on what waits.
+/// Backlogs of three sizes: the cost of an event and the memory do not depend on what waits.
 async fn backlog(options: &Options, report: &mut Report, rows: usize) {
-    for (name, rows) in [("small", 10_000.min(rows)), ("large", rows)] {
+    for (name, rows) in [("small", rows / 100), ("tenth", rows / 10), ("large", rows)] {
         report.say(&format!("filling a backlog of {rows} rows"));
         let folder = options.folder();
         let pipeline = Pipeline::open(&Files::in_folder(folder.path()), 0).await;

@@ -30,7 +30,7 @@ struct Each {
 
 fn event(i: u64) -> Event {
     let key = format!("key-{}", i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 1000);
-    let payload = format!(r#"{{"amount":{i},"note":"{:0<220}"}}"#, i);
+    let payload = format!(r#"{{"amount":{i},"note":"{i:0<220}"}}"#);
     let id = Uuid::from_u128(u128::from(i) + 1);
     let draft = Draft::new("bench", key).version(i64::try_from(i).unwrap());
     let draft = draft.payload("application/json", payload.into_bytes());

@@ -29,8 +29,10 @@ const STATEMENTS: usize = 256;
 const CHECKPOINT_PAGES: i64 = 4096;
 /// The WAL file is cut back to this after a burst: 64 MiB.
 const WAL_BYTES_MAX: i64 = 64 * 1024 * 1024;
-/// Page cache of each connection, in KiB.
+/// Page cache of the writer, in KiB: the pages that batches of scattered keys change again and again.
 const CACHE_KIB: i64 = 16 * 1024;
+/// Page cache of the reader, in KiB: it reads a log from one end to the other, and small tables.
+const READER_CACHE_KIB: i64 = 2 * 1024;
 
 /// How to open a file.
 #[derive(Debug, Clone)]
@@ -107,6 +109,7 @@ impl Database {
         } else {
             let second = connect(&path, &options)?;
             tune(&second, &options)?;
+            shrink(&second)?;
             let (bell, mut writer) = (Arc::clone(&bell), Writer::new(first, Arc::clone(&stats)));
             let file = path.clone();
             let jobs = spawn("tidegate-write", move |jobs| {
@@ -413,6 +416,12 @@ fn is_busy(error: &rusqlite::Error) -> bool {
         code,
         Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked)
     )
+}
+
+fn shrink(connection: &Connection) -> Result<()> {
+    connection
+        .pragma_update(None, "cache_size", -READER_CACHE_KIB)
+        .map_err(error::map("opening"))
 }
 
 fn tune(connection: &Connection, options: &OpenOptions) -> Result<()> {
