@@ -50,6 +50,11 @@ impl Failure {
         Failure::Error(Error::new(Code::InputInvalid, context.into()))
     }
 
+    /// A wrong argument: `context` names it and the rule.
+    pub fn argument(context: impl Into<String>) -> Self {
+        Failure::Error(Error::new(Code::ArgumentInvalid, context.into()))
+    }
+
     /// The named thing does not exist.
     pub fn not_found(context: impl Into<String>) -> Self {
         Failure::Error(Error::new(Code::NotFound, context.into()))
@@ -79,6 +84,7 @@ pub fn exit_of(error: &Error) -> Exit {
     match error.code() {
         Code::ConfigInvalid => Exit::Config,
         Code::NotFound => Exit::NotFound,
+        Code::LeaseBusy => Exit::Broken,
         code => Exit::of(code.kind()),
     }
 }
@@ -92,6 +98,12 @@ pub fn report(failure: &Failure, global: &Global) -> Exit {
     };
     // Nothing is left to tell when standard error is gone, too.
     let _ = writeln!(io::stderr().lock(), "{text}");
+    failure.exit()
+}
+
+/// Tells the program, on standard error; returns the exit status.
+pub fn report_json(failure: &Failure) -> Exit {
+    let _ = writeln!(io::stderr().lock(), "{}", machine(failure));
     failure.exit()
 }
 

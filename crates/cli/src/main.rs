@@ -2,13 +2,29 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::Parser as _;
 use tidegate_cli::args::Args;
-use tidegate_cli::{commands, error};
+use tidegate_cli::{Failure, commands, error};
 
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(refused) if refused.use_stderr() && wants_json() => return refuse(&refused),
+        Err(refused) => refused.exit(),
+    };
     let global = args.global.clone();
     let exit = commands::run(args).unwrap_or_else(|failure| error::report(&failure, &global));
     exit.into()
+}
+
+/// What cannot be parsed can still ask for an answer that can be.
+fn wants_json() -> bool {
+    std::env::args_os().any(|argument| argument == "--json")
+}
+
+fn refuse(refused: &clap::Error) -> ExitCode {
+    let text = refused.to_string();
+    let said = text.split("\n\nUsage:").next().unwrap_or_default();
+    let said: Vec<_> = said.trim_start_matches("error: ").split_whitespace().collect();
+    error::report_json(&Failure::argument(said.join(" "))).into()
 }

@@ -2,8 +2,9 @@
 
 mod find;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use tidegate::stores::sqlite::{Database, OpenOptions};
 use tidegate::{Code, Error, Result};
@@ -12,6 +13,9 @@ use crate::config::{Config, Secret};
 use crate::error::Failure;
 
 pub(crate) use find::{Found, pick};
+
+/// How often a daemon looks whether its files are still the ones it opened.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a command may do to the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +49,28 @@ impl Places {
         Ok(places)
     }
 
+    /// Opens the store of the outbox that a producer means: the other stores may be down, or another service's.
+    pub(crate) fn open_for_outbox(
+        config: &Config,
+        asked: Option<&str>,
+        access: Access,
+    ) -> Result<Self, Failure> {
+        let declared: BTreeSet<&str> = config
+            .outbox
+            .iter()
+            .filter(|(name, _)| asked.is_none_or(|asked| asked == name.as_str()))
+            .map(|(_, outbox)| outbox.store.as_str())
+            .collect();
+        let mut places = Self::default();
+        for (name, store) in &config.store {
+            // An outbox that is not declared can be in any of them.
+            if declared.is_empty() || declared.contains(name.as_str()) {
+                places.add(name, &store.url, access)?;
+            }
+        }
+        Ok(places)
+    }
+
     /// The database of a declared store.
     pub(crate) fn database(&self, store: &str) -> Result<&Database> {
         self.by_store
@@ -66,6 +92,26 @@ impl Places {
             .map(move |database| (first(database), database))
     }
 
+    /// Resolves when a file is not the one that is open any more: only a new start opens what is there now.
+    pub(crate) async fn until_replaced(&self) -> Error {
+        let mut tick = tokio::time::interval(LOOK_EVERY);
+        loop {
+            tick.tick().await;
+            if let Some(error) = self.replaced().into_iter().next() {
+                return error;
+            }
+        }
+    }
+
+    /// One error for each file that is not the one that is open any more.
+    pub(crate) fn replaced(&self) -> Vec<Error> {
+        let of = |(name, database): (&str, &Database)| {
+            let checked = database.check_file();
+            checked.err().map(|error| located(name, database.path(), error))
+        };
+        self.each().filter_map(of).collect()
+    }
+
     fn add(&mut self, name: &str, url: &Secret, access: Access) -> Result<()> {
         let path = path_of(url)?;
         let known = path.canonicalize().ok().and_then(|full| self.by_path.get(&full));
@@ -80,8 +126,20 @@ impl Places {
 
     fn open_file(&mut self, name: &str, path: &Path, access: Access) -> Result<Database> {
         let missing = !path.exists();
-        let database =
-            Database::open(path, options(access, missing)).map_err(|error| located(name, path, error))?;
+        let opened = match Database::open(path, options(access, missing)) {
+            Err(error) if access == Access::Look && error.code() == Code::StoreReadOnly => {
+                let read_only = true;
+                Database::open(
+                    path,
+                    OpenOptions {
+                        read_only,
+                        ..options(access, missing)
+                    },
+                )
+            }
+            opened => opened,
+        };
+        let database = opened.map_err(|error| located(name, path, error))?;
         if missing {
             self.made.push(database.path().to_owned());
         }

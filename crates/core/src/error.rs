@@ -88,6 +88,7 @@ codes! {
     OptionsInvalid = "TG0003", Invalid, Never, "an option is outside its limits";
     InputInvalid = "TG0004", Invalid, Never, "an input line cannot be read as an event";
     NotFound = "TG0005", Invalid, Never, "the named thing does not exist";
+    ArgumentInvalid = "TG0006", Invalid, Never, "an argument is wrong or missing";
     StoreUnavailable = "TG0010", Unavailable, Backoff, "a store cannot be reached";
     StoreBusy = "TG0011", Unavailable, Backoff, "a store stayed locked for longer than the time-out";
     StoreFull = "TG0012", Unavailable, Backoff, "the disk is full";
@@ -97,6 +98,7 @@ codes! {
     SchemaNewer = "TG0016", Unusable, Never, "the database was written by a newer Tidegate";
     EngineTooOld = "TG0017", Unusable, Never, "the database engine is too old";
     SettingsDiffer = "TG0018", Unusable, Never, "stored settings differ from the ones asked for";
+    StoreReplaced = "TG0019", Unusable, Never, "the database file was replaced or removed while it was open";
     OutcomeUnknown = "TG0020", Unavailable, Backoff, "the reply was lost: the change may stand";
     Fork = "TG0030", Inconsistent, Never, "a database went back in time: two histories share a number";
     Gap = "TG0031", Inconsistent, Never, "events between the position and the stream are missing";

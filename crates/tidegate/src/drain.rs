@@ -168,9 +168,22 @@ impl Drain {
 
     /// Waits for the first SIGTERM or SIGINT, then runs the handlers. A second signal meanwhile ends the process with
     /// status 130.
-    pub async fn on_signals(&self, mut signals: Signals, limit: Duration) -> Report {
-        let first = signals.next().await;
-        tracing::info!(signal = first, ?limit, "draining; a second signal ends at once");
+    pub async fn on_signals(&self, signals: Signals, limit: Duration) -> Report {
+        self.on_signals_or(signals, std::future::pending(), limit).await
+    }
+
+    /// As [`Drain::on_signals`], and also when `cause` resolves, to the words for the log.
+    pub async fn on_signals_or(
+        &self,
+        mut signals: Signals,
+        cause: impl Future<Output = &'static str>,
+        limit: Duration,
+    ) -> Report {
+        let cause = tokio::select! {
+            signal = signals.next() => signal,
+            cause = cause => cause,
+        };
+        tracing::info!(cause, ?limit, "draining; a second signal ends at once");
         tokio::spawn(async move {
             signals.next().await;
             std::process::exit(EXIT_SECOND_SIGNAL);

@@ -24,16 +24,16 @@ pub(super) fn run(context: &Context) -> Ended {
 
 fn valid(context: &Context, config: &Config) -> Ended {
     let counts = [
-        ("store", config.store.len()),
-        ("outbox", config.outbox.len()),
-        ("stream", config.stream.len()),
-        ("consumer", config.consumer.len()),
-        ("sweep", config.sweep.len()),
+        ("store", "stores", config.store.len()),
+        ("outbox", "outboxes", config.outbox.len()),
+        ("stream", "streams", config.stream.len()),
+        ("consumer", "consumers", config.consumer.len()),
+        ("sweep", "sweeps", config.sweep.len()),
     ];
     if context.out.is_json() {
         let declared: serde_json::Map<_, _> = counts
             .iter()
-            .map(|(noun, n)| ((*noun).to_owned(), json!(n)))
+            .map(|(noun, _, n)| ((*noun).to_owned(), json!(n)))
             .collect();
         context
             .out
@@ -41,7 +41,7 @@ fn valid(context: &Context, config: &Config) -> Ended {
     } else {
         let words: Vec<_> = counts
             .iter()
-            .map(|(noun, n)| format!("{} {noun}", text::count(*n as u64)))
+            .map(|(one, many, n)| format!("{} {}", text::count(*n as u64), if *n == 1 { one } else { many }))
             .collect();
         context.out.line(format!("valid: {}", words.join(", ")))?;
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::json;
 use tidegate::inbox::Position;
 use tidegate::lane::LaneId;
-use tidegate::store::{InboxStore as _, StreamStore as _};
+use tidegate::store::{DeadLetters as _, InboxStore as _, StreamStore as _};
 use tidegate::stores::sqlite::inbox::SqliteInbox;
 
 use super::{Context, Ended};
@@ -62,11 +62,22 @@ pub(super) struct Glance {
     lanes: usize,
     taken: u64,
     behind: Option<u64>,
+    retrying_keys: u64,
+    dead_keys: u64,
+    parked_events: u64,
 }
 
 impl Glance {
-    pub(super) const HEADERS: [&'static str; 6] =
-        ["consumer", "store", "stream", "lanes", "taken in", "behind"];
+    pub(super) const HEADERS: [&'static str; 8] = [
+        "consumer",
+        "store",
+        "stream",
+        "lanes",
+        "taken in",
+        "behind",
+        "keys parked",
+        "of them dead",
+    ];
 
     pub(super) fn cells(&self) -> Vec<String> {
         vec![
@@ -76,6 +87,8 @@ impl Glance {
             count(self.lanes as u64),
             count(self.taken),
             self.behind.map_or_else(|| "-".to_owned(), count),
+            count(self.retrying_keys + self.dead_keys),
+            count(self.dead_keys),
         ]
     }
 }
@@ -85,6 +98,7 @@ pub(super) async fn glances(config: &Config, places: &Places) -> Result<Vec<Glan
     let mut all = Vec::new();
     for found in &places.consumers().await? {
         let lanes = lanes(config, &published, found).await?;
+        let keys = found.it.parked_keys().await?;
         let behind: Option<Vec<_>> = lanes.iter().map(Lane::behind).collect();
         all.push(Glance {
             consumer: found.name.clone(),
@@ -93,6 +107,9 @@ pub(super) async fn glances(config: &Config, places: &Places) -> Result<Vec<Glan
             lanes: lanes.len(),
             taken: lanes.iter().map(|lane| lane.position.hw).sum(),
             behind: behind.map(|lanes| lanes.into_iter().sum()),
+            retrying_keys: keys.retrying,
+            dead_keys: keys.dead,
+            parked_events: keys.events,
         });
     }
     Ok(all)

@@ -16,7 +16,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Found, Places, pick};
 use crate::settings;
-use crate::text::counted;
+use crate::text::{count, counted};
 
 /// What to do with dead letters.
 #[derive(Debug, Subcommand)]
@@ -90,7 +90,7 @@ pub struct One {
 /// Which keys.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  tidegate dead-letter redrive 5f6c.../17/4\n  tidegate dead-letter redrive --all --reason 'mapping fixed'"
+    after_help = "A key that is still retried by itself is tried at once when it is named by its id; --all and --fingerprint mean dead keys.\n\nExamples:\n  tidegate dead-letter redrive 5f6c.../17/4\n  tidegate dead-letter redrive --all --reason 'mapping fixed'"
 )]
 pub struct Redrive {
     #[command(flatten)]
@@ -181,6 +181,7 @@ async fn redrive(context: &Context, inbox: &dyn DeadLetters, args: &Redrive) -> 
         (None, Some(cause)) => Which::Fingerprint(cause.clone()),
         (None, None) => Which::All,
     };
+    let which_many = !matches!(which, Which::Event(_));
     let keys = inbox.redrive(which, args.reason.clone(), clock::wall()).await?;
     if context.out.is_json() {
         context.out.object(&json!({ "redriven_keys": keys }))?;
@@ -188,6 +189,13 @@ async fn redrive(context: &Context, inbox: &dyn DeadLetters, args: &Redrive) -> 
     context
         .out
         .say(format!("{} will be tried again, in order", counted(keys, "key")));
+    if keys == 0 && which_many {
+        let retrying = inbox.parked_keys().await?.retrying;
+        context.out.say(format!(
+            "only dead keys are meant; keys still retried by themselves: {}; name one by its id to try it at once",
+            count(retrying)
+        ));
+    }
     Ok(())
 }
 

@@ -101,7 +101,7 @@ impl Args {
             ("--header", !self.headers.is_empty()),
         ];
         match given.iter().find(|(_, given)| *given) {
-            Some((flag, _)) => Err(Failure::input(format!(
+            Some((flag, _)) => Err(Failure::argument(format!(
                 "{flag} needs --payload or --payload-file"
             ))),
             None => Ok(()),
@@ -133,7 +133,7 @@ fn unreadable(path: &std::path::Path, error: &std::io::Error) -> Failure {
     let context = format!("{} cannot be read: {error}", path.display());
     match error.kind() {
         std::io::ErrorKind::NotFound => Failure::not_found(context),
-        _ => Failure::input(context),
+        _ => Failure::argument(context),
     }
 }
 
@@ -147,7 +147,7 @@ async fn open(
     args: &Args,
 ) -> Result<std::sync::Arc<tidegate::stores::sqlite::SqliteOutbox>, Failure> {
     let config: Config = settings::load(&context.global)?.config;
-    let places = Places::open(&config, Access::Make)?;
+    let places = Places::open_for_outbox(&config, args.outbox.as_deref(), Access::Make)?;
     for path in &places.made {
         context.out.say(format!("made {}", path.display()));
     }

@@ -63,10 +63,16 @@ pub(super) async fn run(context: &Context, _: &Args) -> Ended {
     health.register(&drain);
     health.start();
     announce(context, &health, address)?;
-    let report = drain.on_signals(signals, config.drain.timeout).await;
+    let mut lost = None;
+    let loss = async {
+        lost = Some(places.until_replaced().await);
+        "a database file was replaced"
+    };
+    let report = drain.on_signals_or(signals, loss, config.drain.timeout).await;
     upkeep.abort();
     server.abort();
-    ended(context, &report)
+    let exit = ended(context, &report)?;
+    lost.map_or(Ok(exit), |error| Err(error.into()))
 }
 
 /// Before anything is opened: a second daemon by mistake changes nothing.

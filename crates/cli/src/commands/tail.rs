@@ -103,6 +103,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Ended {
     }
 }
 
+fn beyond(id: EntryId, last: EntryId) -> Failure {
+    Failure::argument(format!(
+        "--from {id} is beyond the last entry of the stream, {last}"
+    ))
+}
+
 struct Tail<'a> {
     context: &'a Context,
     args: &'a Args,
@@ -117,6 +123,7 @@ impl Tail<'_> {
         let mut cursor = match self.args.from {
             From::Start => EntryId::START,
             From::End => first.last,
+            From::After(id) if id > first.last => return Err(beyond(id, first.last)),
             From::After(id) => id,
         };
         while self.left > 0 {

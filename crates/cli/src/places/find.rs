@@ -136,7 +136,7 @@ fn no_one(names: &[String], asked: Option<&str>, noun: &str) -> Failure {
     let listed = names.join(", ");
     match asked {
         _ if names.is_empty() => Failure::not_found(format!("no {noun} is there yet")),
-        None => Failure::input(format!("there are several: {listed}; say which {noun} is meant")),
+        None => Failure::argument(format!("there are several: {listed}; say which {noun} is meant")),
         Some(asked) => {
             let near = nearest(asked, names.iter().map(String::as_str));
             let hint = near.map_or_else(

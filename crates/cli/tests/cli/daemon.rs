@@ -137,7 +137,7 @@ pub(crate) fn rows(world: &World) -> Vec<(i64, i64, i64)> {
 }
 
 /// Holds the write lock of a file: nothing of the daemon's can commit there, releases included.
-fn locked(world: &World, file: &str) -> rusqlite::Connection {
+pub(crate) fn locked(world: &World, file: &str) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open(world.path(file)).expect("opened");
     connection.busy_timeout(SOON).expect("set");
     connection.execute_batch("begin immediate").expect("locked");
@@ -357,5 +357,39 @@ fn several_daemons_on_one_file_are_normal() {
         wait_for("readiness", || (daemon.get("/readyz").0 == 200).then_some(()));
         daemon.signal();
         daemon.end().0.ok();
+    }
+}
+
+/// Replaced as a restored backup replaces it, or removed: in both the daemon must not go on with what nobody sees.
+#[test]
+fn a_replaced_or_removed_file_ends_the_daemon_and_nothing_is_written_to_the_old_one() {
+    for (name, file) in [("db", "shop.db"), ("target", "target.db")] {
+        for replaced in [true, false] {
+            let world = shop();
+            let daemon = Daemon::start(&world, &["-c", "tidegate.toml"]);
+            wait_for("readiness", || (daemon.get("/readyz").0 == 200).then_some(()));
+            let path = world.path(file);
+            let copy = world.path("copy.db");
+            rusqlite::Connection::open(&path)
+                .expect("opened")
+                .execute("vacuum into ?1", [copy.to_str().expect("a path")])
+                .expect("copied");
+            if replaced {
+                std::fs::rename(&copy, &path).expect("replaced");
+            } else {
+                std::fs::remove_file(&path).expect("removed");
+            }
+            let (said, _) = daemon.end();
+            assert_eq!(said.status, 4, "{said:?}");
+            let error = format!(
+                "store {name}, {}",
+                path.canonicalize().unwrap_or(path.clone()).display()
+            );
+            assert!(
+                said.err.contains("TG0019") && said.err.contains(&error),
+                "{said:?}"
+            );
+            assert_eq!(path.exists(), replaced, "made anew by the one that lost it");
+        }
     }
 }

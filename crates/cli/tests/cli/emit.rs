@@ -197,8 +197,8 @@ fn a_flag_that_lines_would_ignore_is_refused() {
     let said = world.run(&["emit", "--topic", "a", "--version", "3"]);
     said.fails(
         2,
-        "error: TG0004 an input line cannot be read as an event: --version needs --payload or --payload-file\n  \
-         read on: tidegate explain TG0004\n",
+        "error: TG0006 an argument is wrong or missing: --version needs --payload or --payload-file\n  \
+         read on: tidegate explain TG0006\n",
     );
 }
 

@@ -134,3 +134,40 @@ fn a_reader_that_goes_away_ends_it_quietly() {
     drop(child.stdout.take());
     Said::of(&child.wait_with_output().expect("ended")).fails(0, "");
 }
+
+#[test]
+fn a_wrong_argument_is_an_object_for_a_program() {
+    let world = World::new();
+    for args in [
+        &["emit", "--nope", "--json"][..],
+        &["dead-letter", "show", "nope", "--json"],
+        &["--json"],
+        &["--json", "tial"],
+    ] {
+        let said = world.run(args);
+        let error: serde_json::Value =
+            serde_json::from_str(&said.err).unwrap_or_else(|e| panic!("{e}: {said:?}"));
+        assert_eq!(
+            (said.status, &error["error"]["code"]),
+            (2, &"TG0006".into()),
+            "{said:?}"
+        );
+        assert!(said.out.is_empty());
+    }
+    let help = world.run(&["emit", "--help", "--json"]).ok();
+    assert!(help.out.starts_with("Write events"), "{help:?}");
+}
+
+#[test]
+fn a_place_beyond_the_end_of_a_stream_is_refused() {
+    let world = World::new();
+    world.run(&["migrate"]).ok();
+    let daemon = crate::daemon::Daemon::start(&world, &[]);
+    daemon.stop();
+    let said = world.run(&["tail", "--from", "0-9999"]);
+    said.fails(
+        2,
+        "error: TG0006 an argument is wrong or missing: --from 0-9999 is beyond the last entry of the stream, 0-0\n  read \
+         on: tidegate explain TG0006\n",
+    );
+}

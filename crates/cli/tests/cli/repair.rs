@@ -104,6 +104,15 @@ fn a_redriven_key_is_applied_in_order_once_its_cause_is_gone() {
     wait_for("the dead key", || {
         (letters(&world).first()?["state"] == "dead").then_some(())
     });
+    let status = world
+        .run(&["status", "-c", "tidegate.toml", "--json"])
+        .ok()
+        .json();
+    let copy = &status["consumers"][0];
+    assert_eq!(
+        (&copy["dead_keys"], &copy["retrying_keys"], &copy["parked_events"]),
+        (&1.into(), &0.into(), &2.into())
+    );
     target.execute_batch("drop trigger no").expect("repaired");
     let said = world
         .run(&["dead-letter", "redrive", "--all", "-c", "tidegate.toml", "--json"])
@@ -275,4 +284,18 @@ fn an_unknown_sweep_has_a_suggestion() {
         .ok()
         .lines();
     assert_eq!(listed.len(), 2);
+}
+
+#[test]
+fn a_redrive_of_all_says_that_keys_still_retried_are_not_meant() {
+    let world = shop();
+    parked(&world).stop();
+    let said = world
+        .run(&["dead-letter", "redrive", "--all", "-c", "tidegate.toml"])
+        .ok();
+    assert_eq!(
+        said.err,
+        "0 keys will be tried again, in order\nonly dead keys are meant; keys still retried by themselves: 1; name one by its \
+         id to try it at once\n"
+    );
 }

@@ -1,8 +1,11 @@
 //! Files that cannot be used: each with its message and status, and nothing lost or changed.
 
 use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Stdio};
 
+use crate::daemon::{Daemon, locked, rows, shop, wait_for};
 use crate::world::{CANARY, Said, World, bytes};
 
 const EMIT: [&str; 5] = ["emit", "--topic", "a", "--payload", CANARY];
@@ -198,4 +201,130 @@ fn limited(world: &World, blocks: u32, arguments: &str) -> Said {
         .output()
         .expect("run");
     Said::of(&output)
+}
+
+/// Every command that only looks.
+const LOOKS: [&[&str]; 13] = [
+    &["status"],
+    &["tail", "--limit", "1"],
+    &["outbox", "ls"],
+    &["outbox", "lanes"],
+    &["outbox", "parked"],
+    &["consumer", "ls"],
+    &["consumer", "lag"],
+    &["dead-letter", "ls"],
+    &["dead-letter", "audit"],
+    &["lease", "ls"],
+    &["sweep", "ls"],
+    &["check"],
+    &["config", "explain"],
+];
+
+#[test]
+fn looking_waits_for_no_writer() {
+    let world = shop();
+    fill(&world);
+    let locks: Vec<_> = ["shop.db", "target.db"].map(|file| locked(&world, file)).into();
+    for args in LOOKS {
+        world.run(&[args, &["-c", "tidegate.toml"]].concat()).ok();
+    }
+    for lock in locks {
+        lock.execute_batch("rollback").expect("unlocked");
+    }
+}
+
+#[test]
+fn a_file_without_write_permission_can_be_looked_at() {
+    let world = shop();
+    fill(&world);
+    let tidegate = world.path("tidegate");
+    std::fs::copy(env!("CARGO_BIN_EXE_tidegate"), &tidegate).expect("copied");
+    for file in ["shop.db", "target.db"] {
+        set_mode(&world.path(file), 0o444);
+    }
+    // SQLite keeps the index of a WAL beside the file, also for readers.
+    set_mode(world.dir.path(), 0o777);
+    let run = |args: &[&str]| {
+        let mut command = Command::new(&tidegate);
+        command.args(args).current_dir(world.dir.path()).env_clear();
+        if rustix::process::geteuid().is_root() {
+            // Permissions do not bind root.
+            command.uid(65_534).gid(65_534);
+        }
+        Said::of(&command.output().expect("run"))
+    };
+    for args in LOOKS {
+        run(&[args, &["-c", "tidegate.toml"]].concat()).ok();
+    }
+    let said = run(&["emit", "-c", "tidegate.toml", "--topic", "t", "--payload", "1"]);
+    assert_eq!(said.status, 4, "{said:?}");
+    assert!(said.err.starts_with("error: TG0013 "), "{said:?}");
+}
+
+fn set_mode(path: &std::path::Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("set");
+}
+
+/// One event on its way through everything that the shop declares.
+fn fill(world: &World) {
+    let daemon = Daemon::start(world, &["-c", "tidegate.toml"]);
+    let payload = r#"{"id":1,"total":2,"version":3}"#;
+    let emit = [
+        "emit",
+        "-c",
+        "tidegate.toml",
+        "--topic",
+        "orders",
+        "--key",
+        "1",
+        "--version",
+        "3",
+        "--payload",
+        payload,
+    ];
+    world.run(&emit).ok();
+    wait_for("the row", || (!rows(world).is_empty()).then_some(()));
+    daemon.stop();
+}
+
+#[test]
+fn a_producer_needs_only_the_store_of_its_outbox() {
+    let world = shop();
+    let config = std::fs::read_to_string(world.path("tidegate.toml")).expect("read");
+    let split = config.replace(
+        "[stream.orders]\nstore = \"db\"",
+        "[stream.orders]\nstore = \"log\"",
+    );
+    let split = split.replace("[store]\n", "[store]\nlog = { url = \"sqlite:log.db\" }\n");
+    world.write("tidegate.toml", split);
+    let emit = [
+        "emit",
+        "-c",
+        "tidegate.toml",
+        "--topic",
+        "orders",
+        "--payload",
+        "1",
+    ];
+    let target = bytes(&world.path("target.db"));
+    world.run(&emit).ok();
+    assert!(!world.path("log.db").exists(), "{:?}", world.names());
+    assert_eq!(bytes(&world.path("target.db")), target, "no table was added");
+    world.write("target.db", "garbage");
+    world.run(&emit).ok();
+    world.run(&[&emit[..], &["--outbox", "orders"]].concat()).ok();
+    assert_eq!(world.count("shop.db"), 3);
+}
+
+#[test]
+fn a_declared_table_that_is_missing_is_named_with_its_consumer() {
+    let world = shop();
+    std::fs::remove_file(world.path("target.db")).expect("removed");
+    let said = world.run(&["run", "-c", "tidegate.toml", "--set", "log.level=error"]);
+    assert_eq!(said.status, 3, "{said:?}");
+    assert!(
+        said.err.contains("consumer.copy.table cannot be written in "),
+        "{said:?}"
+    );
+    assert!(said.err.contains("no such table: orders_copy"), "{said:?}");
 }

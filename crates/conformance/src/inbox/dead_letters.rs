@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tidegate_core::dead_letter::{Courier, Decided, Detail, Filter, Id, State, Which};
+use tidegate_core::dead_letter::{Courier, Decided, Detail, Filter, Id, ParkedKeys, State, Which};
 use tidegate_core::inbox::block::block_on;
 use tidegate_core::inbox::{KeyRef, Options, Policy};
 use tidegate_core::store::{BoxFuture, DeadLetterSink, DeadLetters};
@@ -381,4 +381,30 @@ pub fn c113_a_decision_rings_the_bell(world: &dyn World) {
     let rung = inbox.rung();
     redrive(world, Which::All, at(1)).unwrap();
     block_on(rung);
+}
+
+pub fn c114_parked_keys_are_counted_by_state(world: &dyn World) {
+    let mut feed = Feed::default();
+    let case = dead(world, &mut feed, &["bad", "a", "bad"]);
+    let retried = Options::default();
+    case.apply_with(
+        Plan::poison(&["worse"]),
+        retried,
+        &feed.events(1, &["worse", "b"]),
+    );
+    let count = || block_on(world.letters().parked_keys()).unwrap();
+    let keys = ParkedKeys {
+        retrying: 1,
+        dead: 1,
+        events: 3,
+    };
+    assert_eq!(count(), keys);
+    discard(world, 1).unwrap();
+    discard(world, 3).unwrap();
+    let keys = ParkedKeys {
+        retrying: 1,
+        dead: 0,
+        events: 1,
+    };
+    assert_eq!(count(), keys);
 }

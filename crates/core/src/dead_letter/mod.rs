@@ -222,6 +222,17 @@ pub struct Books {
     pub ledger: Ledger,
 }
 
+/// What is parked now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ParkedKeys {
+    /// Keys tried again by themselves.
+    pub retrying: u64,
+    /// Keys that wait for a person.
+    pub dead: u64,
+    /// Events that wait in both, heads included.
+    pub events: u64,
+}
+
 /// Longest reason: a paragraph.
 const REASON_BYTES_MAX: usize = 1024;
 

@@ -9,7 +9,7 @@
 //! 2. its field name contains a sensitive word (`customerEmail`, `card_number`, `X-Api-Key`), read word by word, so
 //!    that `tokenizer` is not `token`. Network names (`host`, `ip`, `addr`) are masked unless the value is one of
 //!    [`Options::exempt_hosts`];
-//! 3. it looks sensitive wherever it stands: JWT, bearer token, private key, URL credentials, e-mail address, phone
+//! 3. it looks sensitive wherever it stands: JWT, bearer token, a token with a vendor's prefix (`sk_live_`, `ghp_`, `AKIA`), private key, URL credentials, e-mail address, phone
 //!    number, SSN, GSTIN, PAN, IFSC, or a card number that passes the Luhn check.
 //!
 //! Text is also searched for `name=value` and `name: value` pairs, for values that SQL drivers and decoders quote, and for

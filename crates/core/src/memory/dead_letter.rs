@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::dead_letter::redact::Redactor;
 use crate::dead_letter::{
-    Audit, Books, Decided, Detail, Filter, Id, Letter, Raw, State, Which, check_reason, not_here,
+    Audit, Books, Decided, Detail, Filter, Id, Letter, ParkedKeys, Raw, State, Which, check_reason, not_here,
 };
 use crate::error::{Code, Error, Result};
 use crate::inbox::KeyRef;
@@ -86,6 +86,21 @@ impl DeadLetters for MemoryDeadLetters {
                 .take(usize::try_from(limit).unwrap_or(usize::MAX))
                 .cloned()
                 .collect())
+        })
+    }
+
+    fn parked_keys(&self) -> BoxFuture<'_, Result<ParkedKeys>> {
+        Box::pin(async move {
+            let contents = self.inbox.contents();
+            let mut keys = ParkedKeys::default();
+            for parked in contents.parked.values() {
+                match parked.state {
+                    ParkedState::Retrying => keys.retrying += 1,
+                    ParkedState::Dead => keys.dead += 1,
+                }
+                keys.events += parked.events.len() as u64;
+            }
+            Ok(keys)
         })
     }
 

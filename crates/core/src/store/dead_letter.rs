@@ -1,6 +1,6 @@
 //! Dead letters as people see and decide about them. Values of [`DeadLetters`] are bound to one consumer.
 
-use crate::dead_letter::{Audit, Books, Decided, Detail, Filter, Id, Letter, Which};
+use crate::dead_letter::{Audit, Books, Decided, Detail, Filter, Id, Letter, ParkedKeys, Which};
 use crate::error::Result;
 use crate::store::BoxFuture;
 use crate::time::Timestamp;
@@ -37,6 +37,9 @@ pub trait DeadLetters: Send + Sync {
 
     /// Every lane's books, from one snapshot.
     fn books(&self) -> BoxFuture<'_, Result<Vec<Books>>>;
+
+    /// How many keys are parked now, from one snapshot.
+    fn parked_keys(&self) -> BoxFuture<'_, Result<ParkedKeys>>;
 
     /// Dead and skipped events that no sink has taken yet, oldest first.
     fn untold(&self, limit: u32) -> BoxFuture<'_, Result<Vec<Detail>>>;

@@ -16,7 +16,8 @@ use tokio::sync::mpsc::{self, UnboundedSender};
 use super::bell::Bell;
 use super::clock::{Clock, SystemClock};
 use super::closing::{self, Reading};
-use super::error;
+use super::error::{self, Failure};
+use super::identity::Identity;
 use super::schema::{self, Found};
 use super::sql::{Sql, Stats};
 use super::writer::{self, Job, Writer};
@@ -72,6 +73,7 @@ pub struct Database(Arc<Inner>);
 struct Inner {
     path: PathBuf,
     clock: Arc<dyn Clock>,
+    identity: Arc<Identity>,
     stats: Arc<Stats>,
     bell: Arc<Bell>,
     writer: Option<UnboundedSender<Job>>,
@@ -102,6 +104,7 @@ impl Database {
         let path = path
             .canonicalize()
             .map_err(|e| unavailable("resolving the path", e))?;
+        let identity = Arc::new(Identity::of(&path));
         let stats = Arc::new(Stats::default());
         let bell = Bell::of(&path);
         let (writer, second) = if options.read_only {
@@ -110,8 +113,8 @@ impl Database {
             let second = connect(&path, &options)?;
             tune(&second, &options)?;
             shrink(&second)?;
-            let (bell, mut writer) = (Arc::clone(&bell), Writer::new(first, Arc::clone(&stats)));
-            let file = path.clone();
+            let mut writer = Writer::new(first, Arc::clone(&stats), Arc::clone(&identity));
+            let (bell, file) = (Arc::clone(&bell), path.clone());
             let jobs = spawn("tidegate-write", move |jobs| {
                 writer::serve(&mut writer, jobs, &bell);
                 // The last hold on the bell ends its watcher, which reads the file too.
@@ -123,16 +126,17 @@ impl Database {
         second
             .pragma_update(None, "query_only", true)
             .map_err(error::map("opening"))?;
-        let counted = Arc::clone(&stats);
+        let second = Writer::new(second, Arc::clone(&stats), Arc::clone(&identity));
         let reading = Reading::of(&path);
         let reader = spawn("tidegate-read", move |jobs| {
-            writer::serve_reads(second, counted, jobs);
+            writer::serve_reads(second, jobs);
             drop(reading);
         })?;
         let clock = options.clock;
         Ok(Self(Arc::new(Inner {
             path,
             clock,
+            identity,
             stats,
             bell,
             writer,
@@ -193,6 +197,15 @@ impl Database {
     /// Wakes those who wait in this process: after a commit on a connection of the user's own.
     pub fn ring(&self) {
         self.0.bell.ring();
+    }
+
+    /// Whether the path still names the file that is open. Every read and write asks this first; whoever only waits
+    /// may ask too. About a microsecond.
+    ///
+    /// # Errors
+    /// [`Code::StoreReplaced`] when it names another file or none: close every handle and open anew.
+    pub fn check_file(&self) -> Result<()> {
+        self.0.identity.check().map_err(Failure::error)
     }
 
     /// The clocks.

@@ -49,6 +49,16 @@ impl Failure {
         }
     }
 
+    /// The path names another file than the open one, or none.
+    pub(super) fn replaced() -> Self {
+        Self {
+            code: Code::StoreReplaced,
+            effect: Effect::NotApplied,
+            at: "stop this process and start it again",
+            sqlite: None,
+        }
+    }
+
     pub(super) fn error(self) -> Error {
         let context = match self.sqlite {
             Some(extended) => format!("{}: {}", self.at, name(extended)),

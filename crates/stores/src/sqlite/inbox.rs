@@ -61,7 +61,12 @@ impl SqliteInbox {
     pub async fn open(database: Database, name: &str, options: InboxOptions) -> Result<Self> {
         check_name("consumer", name)?;
         let name = name.to_owned();
-        let consumer = database.write(move |sql| consumer_id(sql, &name)).await?;
+        // One that is there is opened without waiting for writers.
+        let key = name.clone();
+        let consumer = match database.read(move |sql| find(sql, &key)).await? {
+            Some(id) => id,
+            None => database.write(move |sql| make(sql, &name)).await?,
+        };
         Ok(Self {
             database,
             consumer,
@@ -86,19 +91,17 @@ impl SqliteInbox {
     }
 }
 
-fn consumer_id(sql: &Sql<'_>, name: &str) -> Result<i64> {
-    let at = "opening a consumer";
-    sql.execute(
-        at,
-        "insert or ignore into tidegate_consumer (name) values (?1)",
-        [name],
-    )?;
-    sql.one(
-        at,
-        "select id from tidegate_consumer where name = ?1",
-        [name],
-        |row| row.get(0),
-    )
+const OPENING: &str = "opening a consumer";
+
+fn find(sql: &Sql<'_>, name: &str) -> Result<Option<i64>> {
+    let one = "select id from tidegate_consumer where name = ?1";
+    sql.first(OPENING, one, [name], |row| row.get(0))
+}
+
+fn make(sql: &Sql<'_>, name: &str) -> Result<i64> {
+    let new = "insert into tidegate_consumer (name) values (?1)
+        on conflict (name) do update set name = excluded.name returning id";
+    sql.one(OPENING, new, [name], |row| row.get(0))
 }
 
 impl Doorbell for SqliteInbox {

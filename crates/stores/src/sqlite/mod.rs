@@ -19,6 +19,7 @@ mod db;
 pub mod dead_letter_table;
 pub mod dedupe;
 mod error;
+mod identity;
 pub mod inbox;
 pub mod lease;
 pub mod outbox;

@@ -12,6 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::bell::Bell;
 use super::error::{self, Failure};
+use super::identity::Identity;
 use super::sql::{Sql, Stats};
 
 /// Most jobs in one commit: a reply waits for the whole group.
@@ -24,6 +25,7 @@ const GROUP_TIME: Duration = Duration::from_millis(4);
 pub struct Writer {
     connection: Connection,
     stats: Arc<Stats>,
+    identity: Arc<Identity>,
 }
 
 impl Deref for Writer {
@@ -41,8 +43,12 @@ impl DerefMut for Writer {
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection, stats: Arc<Stats>) -> Self {
-        Self { connection, stats }
+    pub(super) fn new(connection: Connection, stats: Arc<Stats>, identity: Arc<Identity>) -> Self {
+        Self {
+            connection,
+            stats,
+            identity,
+        }
     }
 
     /// Counted statements on this connection.
@@ -64,6 +70,7 @@ impl Writer {
 
     /// Takes the write lock.
     pub(super) fn begin(&self) -> Result<(), Failure> {
+        self.identity.check()?;
         self.run("begin immediate").map_err(|e| Failure::of("begin", &e))
     }
 
@@ -256,8 +263,7 @@ pub(super) fn read_only() -> Error {
 }
 
 /// Serves reads, each in a snapshot of its own.
-pub(super) fn serve_reads(connection: Connection, stats: Arc<Stats>, mut jobs: mpsc::UnboundedReceiver<Job>) {
-    let mut reader = Writer::new(connection, stats);
+pub(super) fn serve_reads(mut reader: Writer, mut jobs: mpsc::UnboundedReceiver<Job>) {
     while let Some(job) = jobs.blocking_recv() {
         match job {
             Job::Alone(work) => work(&mut reader),
@@ -269,6 +275,7 @@ pub(super) fn serve_reads(connection: Connection, stats: Arc<Stats>, mut jobs: m
 impl Writer {
     /// Runs `work` on one snapshot.
     pub(super) fn snapshot<T>(&mut self, work: impl FnOnce(&Sql<'_>) -> Result<T>) -> Result<T> {
+        self.identity.check().map_err(Failure::error)?;
         self.run("begin").map_err(error::map("begin"))?;
         let result = work(&self.sql());
         self.roll_back();

@@ -77,7 +77,9 @@ fn lane<P>(positions: &[(LaneId, P)], slot: u16) -> Result<LaneId, Failure> {
         .filter(|lane| lane.slot == slot);
     match (found.next(), found.next()) {
         (Some(lane), None) => Ok(lane),
-        (Some(_), Some(_)) => Err(Failure::input(format!("lane {slot} exists for several outboxes"))),
+        (Some(_), Some(_)) => Err(Failure::argument(format!(
+            "lane {slot} exists for several outboxes"
+        ))),
         (None, _) => Err(Failure::not_found(format!("no position in lane {slot}"))),
     }
 }

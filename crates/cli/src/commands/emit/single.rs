@@ -23,7 +23,7 @@ pub(super) fn draft(args: &Args) -> Result<Draft, Failure> {
     for header in &args.headers {
         let (name, value) = header
             .split_once('=')
-            .ok_or_else(|| Failure::input("--header must be NAME=VALUE"))?;
+            .ok_or_else(|| Failure::argument("--header must be NAME=VALUE"))?;
         draft = draft.header(name, value);
     }
     let content_type = args.content_type.clone().unwrap_or_else(|| guessed.to_owned());

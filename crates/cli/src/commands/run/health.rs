@@ -56,7 +56,9 @@ impl Health {
             let ended = !draining && matches!(status.state, State::Stopped);
             (ended || status.state == State::Failed).then(|| reason(worker, &status))
         };
-        self.workers.iter().filter_map(ill).collect()
+        let replaced = self.places.replaced();
+        let replaced = replaced.iter().map(ToString::to_string);
+        self.workers.iter().filter_map(ill).chain(replaced).collect()
     }
 
     /// Why no work should be expected of it now; empty when it is ready.

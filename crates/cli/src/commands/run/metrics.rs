@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use metrics::gauge;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use tidegate::store::OutboxStore as _;
+use tidegate::store::{DeadLetters as _, OutboxStore as _};
 use tidegate::{Code, Error, State, Worker};
 
 use super::health::Health;
@@ -34,6 +34,9 @@ pub(super) async fn upkeep(recorder: PrometheusHandle, health: Arc<Health>, conf
         health.workers.iter().for_each(|worker| of_worker(worker));
         if let Err(error) = of_outboxes(&health).await {
             tracing::warn!(?error, "outbox gauges are stale");
+        }
+        if let Err(error) = of_consumers(&health).await {
+            tracing::warn!(?error, "gauges of parked keys are stale");
         }
         of_configuration(&config);
     }
@@ -66,6 +69,18 @@ async fn of_outboxes(health: &Health) -> Result<(), Failure> {
         gauge!("tidegate_outbox_depth", &[name()]).set(depth as f64);
         gauge!("tidegate_outbox_parked_keys", &[name()]).set(parked as f64);
         gauge!("tidegate_outbox_oldest_age_seconds", &[name()]).set(oldest as f64 / 1e6);
+    }
+    Ok(())
+}
+
+#[allow(clippy::cast_precision_loss)] // A gauge is a float.
+async fn of_consumers(health: &Health) -> Result<(), Failure> {
+    for found in health.places.consumers().await? {
+        let keys = found.it.parked_keys().await?;
+        for (state, count) in [("retrying", keys.retrying), ("dead", keys.dead)] {
+            let labels = [("consumer", found.name.clone()), ("state", state.to_owned())];
+            gauge!("tidegate_consumer_parked_keys", &labels).set(count as f64);
+        }
     }
     Ok(())
 }

@@ -69,7 +69,9 @@ async fn consumer(
     declared: &config::Consumer,
 ) -> Result<Worker, Failure> {
     let database = places.database(&declared.store)?.clone();
-    let projection = projection(&declared.table, &database).await?;
+    let projection = projection(&declared.table, &database)
+        .await
+        .map_err(|error| table_error(name, &database, error))?;
     let inbox = SqliteInbox::open(database, name, inbox_options(declared)).await?;
     let applier = Arc::new(inbox.applier(projection));
     let stream = stream(config, places, &declared.stream).await?;
@@ -113,9 +115,20 @@ fn inbox_options(declared: &config::Consumer) -> InboxOptions {
     }
 }
 
+fn table_error(consumer: &str, database: &Database, error: Error) -> Error {
+    let file = database.path().display();
+    let context = format!(
+        "consumer.{consumer}.table cannot be written in {file}; Tidegate fills the table and does not create or change it"
+    );
+    match error.code() {
+        Code::OptionsInvalid => Error::new(Code::ConfigInvalid, context).with_source(error),
+        _ => error,
+    }
+}
+
 /// The declared table. The key column receives the event's key and the version column its version, whatever `columns`
 /// says of them.
-async fn projection(table: &config::Table, database: &Database) -> Result<SqliteProjection, Failure> {
+async fn projection(table: &config::Table, database: &Database) -> tidegate::Result<SqliteProjection> {
     let own = |column: &str| {
         let version = table.version.as_deref();
         column.eq_ignore_ascii_case(&table.key) || version.is_some_and(|v| column.eq_ignore_ascii_case(v))

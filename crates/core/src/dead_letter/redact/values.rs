@@ -39,6 +39,15 @@ const SHAPES: &[(&str, &str, Edge)] = &[
         Edge::Any,
     ),
     (
+        concat!(
+            r"(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}|",
+            r"glpat-[A-Za-z0-9_-]{16,}|xox[abeoprs]-[A-Za-z0-9-]{10,}|sk-[A-Za-z0-9_-]{20,}|npm_[A-Za-z0-9]{20,}|",
+            r"(?:AKIA|ASIA)[A-Z0-9]{16}|AIza[A-Za-z0-9_-]{30,}"
+        ),
+        "[redacted:token]",
+        Edge::Alphanumeric,
+    ),
+    (
         r#"(?i)(?:[\p{L}\p{N}._%+'!\#$*^`|~=-]+|"[^"\s][^"]{0,63}")(?:@|%40|\\u0040|＠)(?:[\p{L}\p{N}_-]+\.)+\p{L}[\p{L}\p{N}-]*"#,
         "[redacted:email]",
         Edge::Any,

@@ -2,7 +2,7 @@
 
 use rusqlite::{Row, params};
 use tidegate_core::dead_letter::{
-    Audit, Books, Decided, Detail, Filter, Id, Letter, Raw, State, Which, check_reason, not_here,
+    Audit, Books, Decided, Detail, Filter, Id, Letter, ParkedKeys, Raw, State, Which, check_reason, not_here,
 };
 use tidegate_core::inbox::KeyRef;
 use tidegate_core::inbox::transaction::{Ledger, Tally};
@@ -70,6 +70,24 @@ impl DeadLetters for SqliteInbox {
                 include_str!("audits.sql"),
                 params![consumer, limit],
                 audited,
+            )
+        })
+    }
+
+    fn parked_keys(&self) -> BoxFuture<'_, Result<ParkedKeys>> {
+        let consumer = self.consumer;
+        self.database.read(move |sql| {
+            sql.one(
+                "counting parked keys",
+                include_str!("parked_keys.sql"),
+                [consumer],
+                |row| {
+                    Ok(ParkedKeys {
+                        retrying: row::number(row, 0)?,
+                        dead: row::number(row, 1)?,
+                        events: row::number(row, 2)?,
+                    })
+                },
             )
         })
     }

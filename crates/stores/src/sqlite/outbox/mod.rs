@@ -42,6 +42,10 @@ struct Here {
 }
 
 impl Here {
+    fn is(self, wanted: Wanted) -> bool {
+        (self.lanes, self.archive) == (wanted.lanes, wanted.archive)
+    }
+
     fn lane(self, slot: u16) -> LaneId {
         LaneId {
             lineage: self.lineage,
@@ -85,7 +89,15 @@ impl SqliteOutbox {
         }
         let name: Arc<str> = name.into();
         let key = Arc::clone(&name);
-        let here = db.write(move |sql| open(sql, &key, wanted)).await?;
+        // One that is there as wanted is opened without waiting for writers.
+        let stored = db.read(move |sql| find(sql, &key)).await?;
+        let here = match stored.filter(|here| here.is(wanted)) {
+            Some(here) => here,
+            None => {
+                let key = Arc::clone(&name);
+                db.write(move |sql| open(sql, &key, wanted)).await?
+            }
+        };
         let db = db.clone();
         Ok(Self { db, here, name })
     }
@@ -110,16 +122,19 @@ impl SqliteOutbox {
     }
 }
 
-fn open(sql: &Sql<'_>, name: &str, wanted: Wanted) -> Result<Here> {
-    let stored = sql.first("outbox open", include_str!("settings.sql"), [name], |row| {
+fn find(sql: &Sql<'_>, name: &str) -> Result<Option<Here>> {
+    sql.first("outbox open", include_str!("settings.sql"), [name], |row| {
         Ok(Here {
             id: row.get(0)?,
             lineage: Lineage(uuid(row, 1)?),
             lanes: row.get(2)?,
             archive: row.get(3)?,
         })
-    })?;
-    match stored {
+    })
+}
+
+fn open(sql: &Sql<'_>, name: &str, wanted: Wanted) -> Result<Here> {
+    match find(sql, name)? {
         None => create(sql, name, wanted),
         Some(here) if here.lanes != wanted.lanes => Err(Error::new(
             Code::SettingsDiffer,

@@ -38,7 +38,12 @@ impl SqliteStream {
     pub async fn open(db: &Database, name: &str) -> Result<Self> {
         super::check_name("stream", name)?;
         let name = name.to_owned();
-        let id = db.write(move |sql| open(sql, &name)).await?;
+        // One that is there is opened without waiting for writers.
+        let key = name.clone();
+        let id = match db.read(move |sql| find(sql, &key)).await? {
+            Some(id) => id,
+            None => db.write(move |sql| open(sql, &name)).await?,
+        };
         Ok(Self {
             db: db.clone(),
             id,
@@ -63,9 +68,12 @@ impl SqliteStream {
     }
 }
 
+fn find(sql: &Sql<'_>, name: &str) -> Result<Option<i64>> {
+    sql.first("stream open", include_str!("find.sql"), [name], |row| row.get(0))
+}
+
 fn open(sql: &Sql<'_>, name: &str) -> Result<i64> {
-    let found = sql.first("stream open", include_str!("find.sql"), [name], |row| row.get(0))?;
-    if let Some(id) = found {
+    if let Some(id) = find(sql, name)? {
         return Ok(id);
     }
     let incarnation = Uuid::new_v4();

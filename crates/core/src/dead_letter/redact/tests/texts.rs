@@ -14,6 +14,11 @@ fn each_sensitive_shape_is_masked_with_its_kind() {
         ("joe%40example.com", "email"),
         ("jörg@exämple.de", "email"),
         ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln", "jwt"),
+        ("sk_live_51HCANARYTOKEN", "token"),
+        ("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "token"),
+        ("ghp_16C7e42F292c6912E7710c838347Ae178B4a", "token"),
+        ("xoxb-17653672481-19874698323", "token"),
+        ("AKIAIOSFODNN7EXAMPLE", "token"),
         ("123-45-6789", "ssn"),
         ("+1 (415) 555-0123", "phone"),
         ("+919876543210", "phone"),
@@ -53,6 +58,7 @@ fn ordinary_identifiers_and_times_stay_visible() {
         "null value in column \"email\" of relation \"users\" violates not-null constraint",
         "duplicate key value violates unique constraint \"users_email_key\"",
         "UNIQUE constraint failed: users.email",
+        "UNIQUE constraint failed: index pk_customers_by_country",
         "missing field `email` at line 1 column 20",
     ] {
         assert_eq!(text(plain), plain);
