@@ -27,3 +27,8 @@ pub use worker::{Drained, State, Status, Worker};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
+
+/// The page of the outbox: its Rust blocks, compiled and run.
+#[cfg(all(doctest, feature = "sqlx-sqlite"))]
+#[doc = include_str!("../../../docs/concepts/outbox.md")]
+pub struct OutboxPage;

@@ -78,6 +78,18 @@ pub fn map(at: &'static str) -> impl Fn(rusqlite::Error) -> Error {
     move |error| Failure::of(at, &error).error()
 }
 
+/// The same for another driver, which tells the extended result code.
+#[cfg(feature = "sqlx-sqlite")]
+pub(super) fn of_extended(at: &'static str, extended: i32) -> Error {
+    let failure = Failure {
+        code: of_sqlite(ffi::Error::new(extended).code),
+        effect: Effect::NotApplied,
+        at,
+        sqlite: Some(extended),
+    };
+    failure.error()
+}
+
 fn code(error: &rusqlite::Error) -> Code {
     match error {
         rusqlite::Error::SqliteFailure(e, _) => of_sqlite(e.code),
