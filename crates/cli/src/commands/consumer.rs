@@ -1,6 +1,7 @@
 //! `consumer`: positions, lag, and going back.
 
 mod rewind;
+mod skip_lost;
 
 use std::collections::HashMap;
 
@@ -11,6 +12,7 @@ use tidegate::inbox::Position;
 use tidegate::lane::LaneId;
 use tidegate::store::{DeadLetters as _, InboxStore as _, StreamStore as _};
 use tidegate::stores::sqlite::inbox::SqliteInbox;
+use tidegate::stream::Lost;
 
 use super::{Context, Ended};
 use crate::config::Config;
@@ -29,6 +31,8 @@ pub enum Command {
     Lag(Which),
     /// Go back in a lane, so that events are applied again
     Rewind(rewind::Args),
+    /// Go past events that the stream has declared lost
+    SkipLost(skip_lost::Args),
 }
 
 /// Which consumer.
@@ -43,12 +47,13 @@ pub(super) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
     let access = match command {
         Command::Ls | Command::Lag(_) => Access::Look,
-        Command::Rewind(_) => Access::Change,
+        Command::Rewind(_) | Command::SkipLost(_) => Access::Change,
     };
     let places = Places::open(&config, access)?;
     match command {
         Command::Ls => ls(context, &config, &places).await,
         Command::Rewind(args) => rewind::run(context, &config, &places, args).await,
+        Command::SkipLost(args) => skip_lost::run(context, &config, &places, args).await,
         Command::Lag(which) => lag(context, &config, &places, which).await,
     }
 }
@@ -115,17 +120,23 @@ pub(super) async fn glances(config: &Config, places: &Places) -> Result<Vec<Glan
     Ok(all)
 }
 
-/// The last number of each lane, by stream.
-type Published = HashMap<(String, LaneId), u64>;
+/// What the streams know of each lane: by stream, the last number, and the ranges declared lost.
+#[derive(Default)]
+struct Published {
+    last: HashMap<(String, LaneId), u64>,
+    lost: Vec<Lost>,
+}
 
 async fn published(places: &Places) -> Result<Published, Failure> {
-    let mut numbers = HashMap::new();
+    let mut known = Published::default();
     for stream in places.streams().await? {
         for (lane, register) in stream.it.registers().await?.lanes {
-            numbers.insert((stream.name.clone(), lane), register.n);
+            known.last.insert((stream.name.clone(), lane), register.n);
         }
+        known.lost.extend(stream.it.lost().await?);
     }
-    Ok(numbers)
+    known.lost.sort_by_key(|lost| (lost.lane, lost.from));
+    Ok(known)
 }
 
 /// A consumer's lane, and what the stream holds of it.
@@ -134,6 +145,8 @@ struct Lane {
     position: Position,
     stream: Option<String>,
     published: Option<u64>,
+    /// The next range ahead that the stream has declared lost.
+    lost: Option<Lost>,
 }
 
 impl Lane {
@@ -156,8 +169,8 @@ async fn lanes(
         .consumer
         .get(&found.name)
         .map(|consumer| consumer.stream.clone());
-    let of = |(lane, position)| {
-        let known = published.iter().find(|((stream, id), _)| {
+    let of = |(lane, position): (LaneId, Position)| {
+        let known = published.last.iter().find(|((stream, id), _)| {
             *id == lane && declared.as_ref().is_none_or(|declared| declared == stream)
         });
         Lane {
@@ -167,6 +180,11 @@ async fn lanes(
                 .map(|((stream, _), _)| stream.clone())
                 .or_else(|| declared.clone()),
             published: known.map(|(_, n)| *n),
+            lost: published
+                .lost
+                .iter()
+                .copied()
+                .find(|lost| lost.lane == lane && lost.through > position.hw),
         }
     };
     Ok(found.it.positions().await?.into_iter().map(of).collect())
@@ -191,7 +209,15 @@ async fn lag(context: &Context, config: &Config, places: &Places, which: &Which)
     let (busy, empty): (Vec<_>, Vec<_>) = lanes.into_iter().partition(Lane::is_used);
     context.out.table(
         &busy,
-        &["lane", "taken in", "published", "behind", "cursor", "left clean"],
+        &[
+            "lane",
+            "taken in",
+            "published",
+            "behind",
+            "lost",
+            "cursor",
+            "left clean",
+        ],
         |lane| {
             let number = |n: Option<u64>| n.map_or_else(|| "-".to_owned(), count);
             vec![
@@ -199,6 +225,7 @@ async fn lag(context: &Context, config: &Config, places: &Places, which: &Which)
                 count(lane.position.hw),
                 number(lane.published),
                 number(lane.behind()),
+                lane.lost.map_or_else(|| "-".to_owned(), |lost| range(&lost)),
                 lane.position.cursor.to_string(),
                 if lane.position.clean { "yes" } else { "no" }.to_owned(),
             ]
@@ -212,10 +239,15 @@ async fn lag(context: &Context, config: &Config, places: &Places, which: &Which)
     Ok(Exit::Ok)
 }
 
+fn range(lost: &Lost) -> String {
+    format!("{}-{}", count(lost.from), count(lost.through))
+}
+
 fn object(consumer: &str, lane: &Lane) -> serde_json::Value {
     json!({
         "consumer": consumer, "lineage": lane.id.lineage.0.to_string(), "lane": lane.id.slot,
         "hw": lane.position.hw, "published": lane.published, "behind": lane.behind(),
         "cursor": lane.position.cursor.to_string(), "clean": lane.position.clean,
+        "lost": lane.lost.map(|lost| json!({ "from": lost.from, "through": lost.through })),
     })
 }

@@ -78,6 +78,12 @@ impl Daemon {
         (status, body.to_owned())
     }
 
+    /// Why it is not ready, if it is not.
+    pub(crate) fn unready(&self) -> Option<String> {
+        let (status, body) = self.get("/readyz");
+        (status == 503).then_some(body)
+    }
+
     fn signal(&self) {
         let pid = i32::try_from(self.child.id())
             .ok()

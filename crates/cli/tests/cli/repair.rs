@@ -299,3 +299,91 @@ fn a_redrive_of_all_says_that_keys_still_retried_are_not_meant() {
          id to try it at once\n"
     );
 }
+
+/// Without an archive: what the stream lost stays lost, the consumer stops before it, and a person lets it go on.
+#[test]
+fn a_declared_loss_is_shown_and_gone_past_with_a_reason() {
+    let world = shop();
+    let config = std::fs::read_to_string(world.path("tidegate.toml")).expect("read");
+    let (before, after) = config.split_once("[consumer.copy]").expect("a consumer");
+    let (_, http) = after.split_once("[http]").expect("the next table");
+    world.write("relay.toml", format!("{before}[http]{http}"));
+    let emit = |from: i64, to: i64| {
+        let line = |n| {
+            format!("{{\"topic\":\"o\",\"key\":1,\"version\":{n},\"payload\":{{\"id\":1,\"total\":{n}}}}}\n")
+        };
+        let lines: String = (from..=to).map(line).collect();
+        world
+            .run_with(&["emit", "-c", "tidegate.toml"], lines.as_bytes())
+            .ok();
+    };
+    let daemon = Daemon::start(&world, &["-c", "tidegate.toml"]);
+    emit(1, 2);
+    wait_for("the row", || (rows(&world) == [(1, 2, 2)]).then_some(()));
+    daemon.stop();
+    let relay = Daemon::start(&world, &["-c", "relay.toml"]);
+    emit(3, 6);
+    wait_for("the relay", || {
+        let status = world.run(&["status", "-c", "relay.toml", "--json"]).ok().json();
+        (status["streams"][0]["published"] == 6).then_some(())
+    });
+    relay.stop();
+    lose(&world, 3);
+    let daemon = Daemon::start(&world, &["-c", "tidegate.toml"]);
+    let lag = || {
+        let lanes = world
+            .run(&["consumer", "lag", "-c", "tidegate.toml", "--json"])
+            .ok()
+            .lines();
+        lanes.into_iter().find(|lane| lane["published"] == 6)
+    };
+    wait_for("the declaration", || {
+        (lag()?["lost"] == serde_json::json!({ "from": 4, "through": 6 })).then_some(())
+    });
+    // Nothing newer comes, and still it is no secret that the consumer cannot go on.
+    let reasons = wait_for("the gap", || daemon.unready());
+    assert!(reasons.contains("consumer/copy: gap"), "{reasons}");
+
+    let skip = [
+        "consumer",
+        "skip-lost",
+        "copy",
+        "-c",
+        "tidegate.toml",
+        "--reason",
+        "the disk of May",
+    ];
+    assert_eq!(world.run(&skip).ok().err, "3 events given up in 1 lane\n");
+    assert_eq!(world.run(&skip).ok().err, "0 events given up in 0 lanes\n");
+    emit(7, 7);
+    wait_for("the row", || (rows(&world) == [(1, 7, 7)]).then_some(()));
+    wait_for("readiness", || daemon.unready().is_none().then_some(()));
+    let audit = world
+        .run(&["dead-letter", "audit", "-c", "tidegate.toml", "--json"])
+        .ok()
+        .lines();
+    let told = (&audit[0]["action"], &audit[0]["fingerprint"], &audit[0]["reason"]);
+    assert_eq!(
+        told,
+        (
+            &"skip-lost".into(),
+            &"lost 4..=6".into(),
+            &"the disk of May".into()
+        )
+    );
+    daemon.stop();
+}
+
+/// Takes the entries after number `n` from the stream, as a lost disk does.
+fn lose(world: &World, n: i64) {
+    let stream = rusqlite::Connection::open(world.path("shop.db")).expect("opened");
+    stream
+        .busy_timeout(std::time::Duration::from_secs(20))
+        .expect("set");
+    stream
+        .execute("delete from tidegate_entry where n > ?1", [n])
+        .expect("lost");
+    stream
+        .execute_batch(include_str!("../../src/demo/lose_tail.sql"))
+        .expect("lost");
+}

@@ -13,6 +13,7 @@ pub mod handler;
 mod ownership;
 mod rewind;
 mod row;
+mod skip_lost;
 mod tx;
 
 use std::sync::Arc;

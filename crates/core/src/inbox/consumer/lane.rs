@@ -8,6 +8,9 @@ use crate::lease::Token;
 use crate::stream::{Entry, EntryId};
 use crate::time::{Ticks, Timestamp};
 
+/// Looks in a row without what the stream should hold; the lane was read from the beginning in between.
+const MISSING: u32 = 4;
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Live,
@@ -161,9 +164,17 @@ impl Lane {
         known
     }
 
-    /// The stream's register is beyond me and nothing is on its way: after two such looks, then four, eight, ...
-    /// the lane is read from the beginning.
-    pub(super) fn overlooked(&mut self, register: u64) -> bool {
+    /// Entries are missing: a later one showed it, or reading from the beginning did not find them.
+    pub(super) fn is_missing(&self) -> bool {
+        matches!(self.state, State::Gap(_)) || self.overlooked >= MISSING
+    }
+
+    /// The stream's register is beyond me, all that it holds was read, and nothing is on its way: true after two such
+    /// looks, then four, eight, ...
+    pub(super) fn overlooked(&mut self, register: u64, read_all: bool) -> bool {
+        if !read_all || matches!(self.state, State::Gap(_)) {
+            return false;
+        }
         let behind = self.state == State::Live && register > self.position.hw;
         let on_its_way = !self.pending.is_empty() || self.given > self.position.hw;
         if !behind || on_its_way {

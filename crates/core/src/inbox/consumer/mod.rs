@@ -153,7 +153,7 @@ pub enum Note {
         lane: LaneId,
         /// Last number taken in.
         hw: u64,
-        /// The entry that came instead of `hw + 1`.
+        /// The entry that came instead of `hw + 1`; when none came, the number after the last that should be there.
         next: u64,
     },
     /// Two histories share a number; the lane stays stopped.
@@ -271,7 +271,7 @@ impl Machine {
         Status {
             lanes: self.lanes.len(),
             careful: count(Lane::careful),
-            gaps: count(|l| matches!(l.state, State::Gap(_))),
+            gaps: count(Lane::is_missing),
             stopped: count(|l| l.state == State::Stopped),
             behind: self.behind(),
             oldest: self.lanes.values().filter_map(Lane::oldest).min(),
@@ -419,11 +419,19 @@ impl Machine {
         self.discover(&registers, out);
         self.asked = true;
         self.registers = registers.lanes.iter().map(|(id, r)| (*id, r.n)).collect();
+        let read_all = self.reading.is_none() && !self.more && !self.bell;
         for (id, register) in &registers.lanes {
             let Some(lane) = self.lanes.get_mut(id) else {
                 continue;
             };
-            if lane.overlooked(register.n) {
+            if !lane.overlooked(register.n, read_all) {
+                continue;
+            }
+            if lane.is_missing() {
+                lane.state = State::Gap(now.after(self.options.gap_every));
+                let (lane, hw, next) = (*id, lane.position.hw, register.n + 1);
+                out.push(Effect::Note(Note::Gap { lane, hw, next }));
+            } else {
                 lane.rewind(EntryId::START);
                 self.bell = true;
             }

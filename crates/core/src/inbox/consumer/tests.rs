@@ -93,6 +93,30 @@ fn applied(outcome: LaneApplied) -> Input {
     }))
 }
 
+/// A look every second: what the machine said of a gap meanwhile. Every read finds the stream empty.
+fn looks(m: &mut Machine, seconds: std::ops::Range<i64>, register: u64) -> Vec<Note> {
+    let mut notes = Vec::new();
+    for second in seconds {
+        let mut effects = m.step(at(second * 1000), Input::Tick);
+        while let Some(effect) = effects.pop() {
+            let reply = match effect {
+                Effect::Registers => registers(register),
+                Effect::Read { .. } => page(std::iter::empty(), 0),
+                Effect::Retry(_) => Input::Retried(Reply::Done(super::Retried::default())),
+                Effect::MoveCursors(_) => Input::CursorsMoved(Reply::Done(0)),
+                Effect::Hold(_) => held(1, vec![(LANE, position(0))]),
+                Effect::Note(note @ Note::Gap { .. }) => {
+                    notes.push(note);
+                    continue;
+                }
+                _ => continue,
+            };
+            effects.extend(m.step(at(second * 1000 + 1), reply));
+        }
+    }
+    notes
+}
+
 /// A consumer that owns the lane at `hw`, past its first look at parked keys; a read is in flight.
 fn owning(hw: u64) -> Machine {
     let mut m = Machine::new(Options::new(Start::Earliest), Nonce(1));
@@ -352,4 +376,23 @@ fn a_consumer_is_not_quiet_before_it_owns_the_lanes_of_the_stream() {
         m.step(at(5), held(1, vec![(LANE, Position::EARLIEST)]));
         assert!(!m.status().quiet, "they are owned, and three events wait");
     }
+}
+
+/// A stream that lost its end and has nothing newer shows no entry after the gap; its register does.
+#[test]
+fn a_loss_that_no_later_entry_shows_is_a_gap() {
+    let mut m = owning(0);
+    m.step(at(7), page(std::iter::empty(), 0));
+    let gap = Note::Gap {
+        lane: LANE,
+        hw: 0,
+        next: 4,
+    };
+    let notes = looks(&mut m, 1..8, 3);
+    assert_eq!(notes, vec![gap.clone()], "said once");
+    assert_eq!(m.status().gaps, 1);
+    looks(&mut m, 8..60, 3);
+    assert_eq!(m.status().gaps, 1, "and does not come and go");
+    looks(&mut m, 60..70, 0);
+    assert_eq!(m.status().gaps, 0);
 }
