@@ -2,8 +2,8 @@
 //!
 //! # What it promises
 //! On the first SIGTERM or SIGINT every registered handler runs at once, under one deadline; each is told what remains
-//! of it. The report says what ended cleanly. A second signal ends the process at once, like a crash, which loses
-//! nothing.
+//! of it. The report says what ended cleanly. A second signal, not sooner than
+//! 250 ms after the first, ends the process at once, like a crash, which loses nothing.
 //!
 //! Exit status: 0 when everything ended cleanly, 75 when the deadline cut something, 130 after a second signal.
 
@@ -25,6 +25,10 @@ pub const EXIT_CLEAN: i32 = 0;
 pub const EXIT_CUT: i32 = 75;
 /// Exit status after a second signal.
 pub const EXIT_SECOND_SIGNAL: i32 = 130;
+
+/// A signal this soon after the first is the same request: a terminal and the program in between, such as `timeout` or
+/// `cargo run`, both send it.
+const ECHO: Duration = Duration::from_millis(250);
 
 type Handler = dyn Fn(Duration) -> BoxFuture<'static, bool> + Send + Sync;
 
@@ -166,8 +170,8 @@ impl Drain {
         }
     }
 
-    /// Waits for the first SIGTERM or SIGINT, then runs the handlers. A second signal meanwhile ends the process with
-    /// status 130.
+    /// Waits for the first SIGTERM or SIGINT, then runs the handlers. A second signal meanwhile, not sooner than 250 ms
+    /// after the first, ends the process with status 130.
     pub async fn on_signals(&self, signals: Signals, limit: Duration) -> Report {
         self.on_signals_or(signals, std::future::pending(), limit).await
     }
@@ -184,9 +188,14 @@ impl Drain {
             cause = cause => cause,
         };
         tracing::info!(cause, ?limit, "draining; a second signal ends at once");
+        let first = Instant::now();
         tokio::spawn(async move {
-            signals.next().await;
-            std::process::exit(EXIT_SECOND_SIGNAL);
+            loop {
+                signals.next().await;
+                if first.elapsed() > ECHO {
+                    std::process::exit(EXIT_SECOND_SIGNAL);
+                }
+            }
         });
         self.run(limit).await
     }

@@ -289,10 +289,28 @@ fn a_second_signal_ends_at_once_with_130() {
     wait_for("the word of the drain", || {
         (daemon.get("/readyz").0 == 503).then_some(())
     });
+    // Later than an echo of the first.
+    std::thread::sleep(Duration::from_millis(300));
     daemon.signal();
     let (said, took) = daemon.end();
     assert_eq!(said.status, 130, "{said:?}");
     assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+/// A terminal signals the whole group, and `timeout`, `cargo run` and their like pass on what they get.
+#[test]
+fn the_same_signal_twice_at_once_is_one() {
+    let world = shop();
+    let daemon = Daemon::start(&world, &["-c", "tidegate.toml"]);
+    wait_for("readiness", || (daemon.get("/readyz").0 == 200).then_some(()));
+    let lock = locked(&world, "shop.db");
+    daemon.signal();
+    wait_for("the word of the drain", || {
+        (daemon.get("/readyz").0 == 503).then_some(())
+    });
+    daemon.signal();
+    lock.execute_batch("rollback").expect("unlocked");
+    daemon.end().0.ok();
 }
 
 #[test]
