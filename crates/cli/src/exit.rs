@@ -59,7 +59,7 @@ impl Exit {
             Exit::Broken => "a promise is broken, or the answer is no",
             Exit::Input => "wrong arguments or input; what was right is done",
             Exit::Config => "the configuration has problems",
-            Exit::Store => "a store or an address cannot be used",
+            Exit::Store => "a store or an address cannot be used, or nothing came in time",
             Exit::NotFound => "the named thing does not exist",
             Exit::DrainCut => "the drain was cut by its deadline; nothing is lost",
             Exit::Signal => "ended by a signal (for `run`: by the second)",

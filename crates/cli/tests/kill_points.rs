@@ -28,7 +28,10 @@ impl World {
         let dir = tempfile::tempdir().unwrap();
         let binary = PathBuf::from(env!("CARGO_BIN_EXE_tidegate"));
         let stage = Stage::create(dir.path(), binary, 1).unwrap();
-        let records = data::load(None, "origin").unwrap()[..EVENTS].to_vec();
+        let records = data::load(None, "origin", |reason| panic!("{reason}"))
+            .unwrap()
+            .records[..EVENTS]
+            .to_vec();
         Producer::start(&stage, records, 1, Duration::ZERO)
             .unwrap()
             .join()
@@ -37,13 +40,8 @@ impl World {
     }
 
     fn start(&self, role: &str, name: &str, crash_at: Option<&str>) -> Process {
-        Process::start(
-            &self.stage,
-            role,
-            name,
-            crash_at.map(|p| ("TIDEGATE_CRASH_AT", p)),
-        )
-        .unwrap()
+        let fault = crash_at.map(|point| ("TIDEGATE_CRASH_AT", point));
+        Process::start(&self.stage, role, name, fault.as_slice()).unwrap()
     }
 
     fn count(&self, file: &str, query: &str) -> usize {
@@ -122,7 +120,7 @@ fn killed_at(point: &str, count: u32, lose: bool) {
     if lose {
         world.run_to_the_end("relay-0", "consumer-0");
         let mut stream = world.stage.connect_stream().unwrap();
-        assert_eq!(lose_tail(&mut stream, 100).unwrap().len(), 100);
+        assert_eq!(lose_tail(&mut stream, 100).unwrap(), 100);
     }
     let (role, other) = if point.starts_with("relay") {
         ("relay", "consumer")
@@ -140,7 +138,7 @@ fn killed_at(point: &str, count: u32, lose: bool) {
     );
     drop(helper);
     world.run_to_the_end("relay-1", "consumer-1");
-    let report = audit::audit(&world.stage, &Played::default()).unwrap();
+    let report = audit::audit(&world.stage, &Played::default(), true).unwrap();
     assert_eq!(report.events_committed, EVENTS as u64);
     let counts = (
         report.events_published,

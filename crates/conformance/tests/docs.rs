@@ -91,7 +91,7 @@ fn none(complaints: &[String]) {
 /// `Some` when the span claims to name a proof: whether that proof exists.
 fn proof(span: &str) -> Option<Result<(), String>> {
     if let Some(promise) = span.strip_prefix("demo: ") {
-        let audit = read("crates/cli/src/demo/audit.rs");
+        let audit = read("crates/cli/src/demo/audit/promises.rs");
         let known = audit.contains(&format!("\"{promise}\""));
         return Some(known.then_some(()).ok_or_else(|| "no such promise".to_owned()));
     }

@@ -104,6 +104,7 @@ codes! {
     Gap = "TG0031", Inconsistent, Never, "events between the position and the stream are missing";
     HandlerFailed = "TG0040", Handler, Never, "a handler failed";
     WorkerStopped = "TG0041", Internal, Backoff, "a worker stopped unexpectedly";
+    TimedOut = "TG0042", Unavailable, Backoff, "what was waited for did not come in time";
     LeaseLost = "TG0050", Unavailable, Backoff, "the lease was lost while the work ran";
     LeaseBusy = "TG0051", Unavailable, Backoff, "another process holds the lease";
     PortInUse = "TG0060", Unavailable, Never, "the address is already in use";

@@ -1,7 +1,8 @@
 //! Named points at which a test ends or stops the process, behind the feature `crash-points`.
 //!
 //! `TIDEGATE_CRASH_AT=relay.after_append:3` sends SIGKILL to the process when it passes that point the third time, and
-//! `relay.after_append@FILE` the first time after FILE was made; `TIDEGATE_STOP_AT` sends SIGSTOP. Without the feature the macro expands to nothing.
+//! `relay.after_append@FILE` when it passes while FILE is there; it takes FILE away, so of several processes one ends.
+//! `TIDEGATE_STOP_AT` sends SIGSTOP. Without the feature the macro expands to nothing.
 
 /// Ends or stops the process here when the environment names this point.
 #[macro_export]
@@ -45,10 +46,10 @@ mod plan {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    /// When a point acts: at a count of passes, or at the first pass after a file was made.
+    /// When a point acts: at a count of passes, or at each pass that takes a file away.
     enum When {
         Pass(AtomicI64),
-        File(PathBuf, AtomicI64),
+        File(PathBuf),
     }
 
     /// A point and when it acts.
@@ -74,20 +75,48 @@ mod plan {
         fn is_now(&self) -> bool {
             match self {
                 When::Pass(left) => left.fetch_sub(1, Ordering::Relaxed) == 1,
-                When::File(file, done) => file.exists() && done.fetch_add(1, Ordering::Relaxed) == 0,
+                When::File(file) => std::fs::remove_file(file).is_ok(),
             }
         }
     }
 
     fn parse(text: &str) -> (String, When) {
         if let Some((point, file)) = text.split_once('@') {
-            return (point.to_owned(), When::File(file.into(), AtomicI64::new(0)));
+            return (point.to_owned(), When::File(file.into()));
         }
         let (point, count) = text.split_once(':').unwrap_or((text, "1"));
         (
             point.to_owned(),
             When::Pass(AtomicI64::new(count.parse().unwrap_or(1))),
         )
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_count_acts_once() {
+            let (point, when) = parse("relay.after_append:2");
+            assert_eq!(point, "relay.after_append");
+            assert_eq!(
+                [when.is_now(), when.is_now(), when.is_now()],
+                [false, true, false]
+            );
+        }
+
+        #[test]
+        fn a_file_lets_one_process_act_each_time_it_is_made() {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("fuse");
+            let text = format!("relay.before_append@{}", file.display());
+            let [one, other] = [parse(&text).1, parse(&text).1];
+            assert!(!one.is_now() && !other.is_now());
+            for _ in 0..2 {
+                std::fs::write(&file, "").unwrap();
+                assert_eq!([one.is_now(), other.is_now()], [true, false]);
+            }
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! `emit`: write events to an outbox.
 
 mod batch;
-mod line;
-mod lines;
+pub(crate) mod line;
+pub(crate) mod lines;
 mod progress;
 mod single;
 
@@ -86,6 +86,7 @@ impl Args {
             (Some(topic), Some(key_field)) => Shape::Payload {
                 topic: topic.clone(),
                 key_field: key_field.clone(),
+                flag: "--key-field",
             },
             (topic, _) => Shape::Event { topic: topic.clone() },
         }
@@ -129,7 +130,8 @@ fn input(args: &Args) -> Result<Input, Failure> {
     Input::open(path).map_err(|e| unreadable(path, &e))
 }
 
-fn unreadable(path: &std::path::Path, error: &std::io::Error) -> Failure {
+/// A missing file does not exist; any other trouble is wrong input.
+pub(crate) fn unreadable(path: &std::path::Path, error: &std::io::Error) -> Failure {
     let context = format!("{} cannot be read: {error}", path.display());
     match error.kind() {
         std::io::ErrorKind::NotFound => Failure::not_found(context),

@@ -3,10 +3,21 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use tidegate::{Code, Error, Result};
+use tidegate::Draft;
+
+use crate::commands::emit::line::Shape;
+use crate::commands::emit::lines::Input;
+use crate::commands::emit::unreadable;
+use crate::error::Failure;
 
 /// The shipped records: see `examples/data/README.md` for where they come from.
 const FLIGHTS: &str = include_str!("../../../../examples/data/flights.ndjson");
+/// Fewer records leave no time for the faults.
+pub const RECORDS_MIN: usize = 200;
+/// More records would play for minutes.
+const RECORDS_MAX: usize = 100_000;
+/// Records are held in memory.
+const BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// One record, in the file's order.
 #[derive(Debug, Clone)]
@@ -19,14 +30,35 @@ pub struct Record {
     pub json: String,
 }
 
-/// Reads every line; the first that cannot be used is an error with its number.
-pub fn load(file: Option<&Path>, key: &str) -> Result<Vec<Record>> {
-    let Some(path) = file else {
-        return parse(FLIGHTS, key);
+/// What a file holds.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// Lines that can be played.
+    pub records: Vec<Record>,
+    /// Lines that cannot.
+    pub refused: u64,
+    /// The file goes on after what is played.
+    pub cut: bool,
+}
+
+/// Reads the lines as `emit --key-field` does. `refuse` is told the number of each bad line and the reason.
+///
+/// # Errors
+/// When the file cannot be opened, or has fewer good lines than the story needs.
+pub fn load(file: Option<&Path>, key: &str, mut refuse: impl FnMut(String)) -> Result<Loaded, Failure> {
+    let input = match file {
+        None => Input::shipped(FLIGHTS),
+        Some(path) => Input::open(path).map_err(|e| unreadable(path, &e))?,
     };
-    let text = std::fs::read_to_string(path)
-        .map_err(|e| Error::new(Code::InputInvalid, format!("reading {}", path.display())).with_source(e))?;
-    parse(&text, key)
+    let loaded = read(input, key, &mut refuse)?;
+    if loaded.records.len() >= RECORDS_MIN {
+        return Ok(loaded);
+    }
+    Err(Failure::input(format!(
+        "{} good lines, {} refused; the demo needs at least {RECORDS_MIN} good ones",
+        loaded.records.len(),
+        loaded.refused
+    )))
 }
 
 /// How many keys there are.
@@ -34,44 +66,40 @@ pub fn keys(records: &[Record]) -> usize {
     records.iter().map(|r| &r.key).collect::<BTreeSet<_>>().len()
 }
 
-fn parse(text: &str, key: &str) -> Result<Vec<Record>> {
-    let lines = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty());
-    let records = lines
-        .map(|(at, line)| record(at as u64 + 1, line, key))
-        .collect::<Result<Vec<_>>>()?;
-    if records.is_empty() {
-        return Err(Error::new(Code::InputInvalid, "the file holds no records"));
+fn read(input: Input, key: &str, refuse: &mut impl FnMut(String)) -> Result<Loaded, Failure> {
+    let shape = Shape::Payload {
+        topic: "flights".to_owned(),
+        key_field: key.to_owned(),
+        flag: "--key",
+    };
+    let mut lines = input.lines()?;
+    let mut loaded = Loaded::default();
+    let mut bytes = 0;
+    while let Some(line) = lines.blocking_recv() {
+        if loaded.records.len() >= RECORDS_MAX || bytes >= BYTES_MAX {
+            loaded.cut = true;
+            break;
+        }
+        match line.read(&shape) {
+            Ok(draft) => {
+                bytes += draft.payload.len();
+                loaded.records.push(record(line.number, draft));
+            }
+            Err(reason) => {
+                loaded.refused += 1;
+                refuse(format!("line {}: {reason}", line.number));
+            }
+        }
     }
-    Ok(records)
+    Ok(loaded)
 }
 
-fn record(line: u64, json: &str, field: &str) -> Result<Record> {
-    let bad = |why: String| Error::new(Code::InputInvalid, format!("line {line}: {why}"));
-    let value: serde_json::Value = serde_json::from_str(json).map_err(|e| {
-        bad(format!(
-            "not a JSON object: {:?} at column {}",
-            e.classify(),
-            e.column()
-        ))
-    })?;
-    let key = match value.get(field) {
-        Some(serde_json::Value::String(text)) => text.clone(),
-        Some(serde_json::Value::Number(number)) => number.to_string(),
-        Some(_) => {
-            return Err(bad(format!(
-                "the key field `{field}` is neither text nor a number"
-            )));
-        }
-        None => return Err(bad(format!("the key field `{field}` is missing"))),
-    };
-    Ok(Record {
+fn record(line: u64, draft: Draft) -> Record {
+    Record {
         line,
-        key,
-        json: json.to_owned(),
-    })
+        key: draft.key.unwrap_or_default(),
+        json: String::from_utf8_lossy(&draft.payload).into_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -80,19 +108,49 @@ mod tests {
 
     #[test]
     fn the_shipped_records_are_thousands_with_several_a_key() {
-        let records = load(None, "origin").unwrap();
-        assert!(records.len() >= 3000);
-        assert!(records.len() > 10 * keys(&records));
+        let loaded = load(None, "origin", |reason| panic!("{reason}")).unwrap();
+        assert!(loaded.records.len() >= 3000 && !loaded.cut);
+        assert!(loaded.records.len() > 10 * keys(&loaded.records));
+    }
+
+    fn reasons(text: &'static str) -> (Vec<u64>, Vec<String>) {
+        let mut reasons = Vec::new();
+        let loaded = read(Input::shipped(text), "k", &mut |reason| reasons.push(reason)).unwrap();
+        assert_eq!(loaded.refused, reasons.len() as u64);
+        (loaded.records.iter().map(|r| r.line).collect(), reasons)
     }
 
     #[test]
-    fn a_bad_line_is_named_by_number_and_reason_without_its_text() {
-        let error = parse("{\"k\":1}\n{\"k\":secret\n", "k").unwrap_err().to_string();
-        assert!(
-            error.contains("line 2: not a JSON object") && !error.contains("secret"),
-            "{error}"
+    fn a_bad_line_is_named_by_number_and_reason_without_its_text_and_the_others_go_on() {
+        let (good, bad) =
+            reasons("{\"k\":1}\n{\"k\":secret\n\n{\"j\":2}\n{\"k\":[\"secret\"]}\n{\"k\":\"a\"}\n");
+        assert_eq!(good, [1, 6]);
+        assert_eq!(
+            bad,
+            [
+                "line 2: is not JSON: unexpected character at column 6",
+                "line 4: has no field \"k\", which --key names",
+                "line 5: field \"k\" is an array; a key is text or a number",
+            ]
         );
-        let error = parse("{\"k\":1}\n\n{\"j\":2}\n", "k").unwrap_err().to_string();
-        assert!(error.contains("line 3: the key field `k` is missing"), "{error}");
+    }
+
+    #[test]
+    fn what_an_outbox_would_refuse_is_refused_here() {
+        let long = format!(
+            "{{\"k\":\"{}\"}}\n{{\"k\":\"a\\u0000b\"}}\n{{\"k\":1,\"v\":\"{}\"}}\n",
+            "x".repeat(513),
+            "x".repeat(1024 * 1024)
+        );
+        let (good, bad) = reasons(long.leak());
+        assert_eq!(good, [0; 0]);
+        assert_eq!(
+            bad,
+            [
+                "line 1: key is 513 bytes; the limit is 512",
+                "line 2: key has the control character U+0000 at byte 1; none is allowed",
+                "line 3: payload is 1048590 bytes; the limit is 1048576",
+            ]
+        );
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! Three files in a folder: `service.db` (a service's own tables and its outbox), `stream.db` (the log) and
 //! `target.db` (another service's tables and its inbox). The workers are real processes of this binary; what kills
-//! them is a real SIGKILL. The numbers come from [`audit`], which reads the three files and asks no worker.
+//! them is a real SIGKILL. The numbers come from [`audit`], which reads the three files and asks no worker. Triggers in
+//! these files note what would otherwise be gone by then: tenures of lanes, and parked keys.
 
 pub mod audit;
 pub mod data;
+pub mod folder;
+pub mod interrupt;
 pub mod process;
 pub mod producer;
 pub mod progress;
@@ -15,17 +18,28 @@ pub mod stage;
 pub mod worker;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use tidegate::stores::sqlite::wait_until_closed;
 use tidegate::{Code, Error, Result};
 
+use self::data::Loaded;
+use self::folder::Folder;
+use self::interrupt::Interrupt;
 use self::progress::Progress;
+use self::report::Report;
+use self::script::{Cast, Stop};
 use self::stage::Stage;
+use crate::error::Failure;
+use crate::output;
+use crate::text::counted;
 
-/// Fewer records leave no time for the faults.
-const RECORDS_MIN: usize = 200;
+/// The demo's own connections close within this; then its folder is whole, or can go.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Arguments of `tidegate demo`.
 #[derive(Debug, Clone, clap::Args)]
+#[command(after_help = ENDS)]
 pub struct Args {
     /// Records to play, one JSON object a line; the shipped flights when not given
     #[arg(long, value_name = "FILE")]
@@ -39,58 +53,88 @@ pub struct Args {
     /// Decides which transactions roll back and which event is poisoned
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Seconds to wait while nothing moves
+    #[arg(long, value_name = "S", default_value_t = 30, hide = true)]
+    pub patience: u64,
 }
 
-/// Plays the demo and returns its report.
+const ENDS: &str = "\
+A promise that the databases deny is broken: exit status 1. A promise whose fault met no data, as may happen with few \
+records, is not shown, which breaks nothing. A line that cannot be played is named and passed over, as by `emit`; the exit \
+status is then 2. When nothing moves for 30 s the story ends early with 4: what it waited for is named, and the files \
+and logs stay. SIGINT and SIGTERM end the workers, remove the folder unless it is kept, and exit with 130.";
+
+/// How the demo ended.
+#[derive(Debug)]
+pub enum Ending {
+    /// By a signal; the folder stays where it was to be kept.
+    Signal(&'static str, Option<PathBuf>),
+    /// With a report, and why it ended early if it did.
+    Told(Box<Report>, Option<Error>),
+}
+
+/// Plays the demo.
 ///
 /// # Errors
-/// [`Code::InputInvalid`] for data that cannot be read; otherwise what a store or process said. A broken promise is
-/// not an error: see [`report::Report::promises_kept`].
-pub fn run(args: &Args, quiet: bool) -> Result<report::Report> {
-    let records = data::load(args.data.as_deref(), &args.key)?;
-    if records.len() < RECORDS_MIN {
-        let context = format!(
-            "{} records; the story needs at least {RECORDS_MIN}",
-            records.len()
-        );
-        return Err(Error::new(Code::InputInvalid, context));
-    }
-    let temporary;
-    let dir = match &args.keep {
-        Some(dir) => new_folder(dir)?,
-        None => {
-            temporary = tempfile::tempdir().map_err(|e| io("making a temporary folder", e))?;
-            temporary.path().to_owned()
-        }
-    };
-    let binary = std::env::current_exe().map_err(|e| io("finding this binary", e))?;
-    let stage = Stage::create(&dir, binary, args.seed)?;
-    let mut progress = Progress::new(records.len() as u64, quiet);
-    progress.say(&format!(
-        "{} records of {} keys, in {}",
-        records.len(),
-        data::keys(&records),
-        dir.display()
-    ));
-    let played = script::play(&stage, records, args.seed, &mut progress);
-    progress.finish();
-    let mut report = audit::audit(&stage, &played?)?;
-    report.seed = args.seed;
-    report.kept_in = args.keep.as_ref().map(|_| dir);
-    Ok(report)
+/// Data that cannot be used, or what the machine said before the first act. A story that ends early or breaks a promise
+/// has a report: see [`Ending::Told`].
+pub fn run(args: &Args, json: bool) -> Result<Ending, Failure> {
+    let loaded = data::load(args.data.as_deref(), &args.key, output::warn)?;
+    let interrupt = Interrupt::install()?;
+    let mut folder = Folder::open(args.keep.as_deref())?;
+    let ending = perform(args, json, loaded, &interrupt, &mut folder);
+    wait_until_closed(CLOSE_PATIENCE);
+    Ok(ending?)
 }
 
-fn new_folder(dir: &std::path::Path) -> Result<PathBuf> {
-    let empty = std::fs::read_dir(dir).map_or(true, |mut entries| entries.next().is_none());
-    if !empty {
-        let context = format!(
-            "--keep {} exists and is not empty; name a new folder",
-            dir.display()
-        );
-        return Err(Error::new(Code::OptionsInvalid, context));
+fn perform(
+    args: &Args,
+    json: bool,
+    loaded: Loaded,
+    interrupt: &Interrupt,
+    folder: &mut Folder,
+) -> Result<Ending> {
+    let binary = std::env::current_exe().map_err(|e| io("finding this binary", e))?;
+    let stage = Stage::create(folder.path(), binary, args.seed)?;
+    let mut progress = Progress::new(loaded.records.len() as u64, json);
+    introduce(&loaded, folder, &mut progress);
+    let cast = Cast {
+        stage: &stage,
+        interrupt,
+        progress: &mut progress,
+        seed: args.seed,
+        patience: Duration::from_secs(args.patience),
+    };
+    let (played, ended) = script::play(cast, loaded.records);
+    progress.finish();
+    let failed = match ended {
+        Err(Stop::Signal(name)) => return Ok(Ending::Signal(name, folder.stays().map(Into::into))),
+        Err(Stop::Failed(error)) => {
+            folder.keep();
+            Some(error)
+        }
+        Ok(()) => None,
+    };
+    let stage = Stage::open(folder.path());
+    let mut report = audit::audit(&stage, &played, failed.is_none())?;
+    report.seed = args.seed;
+    report.lines_refused = loaded.refused;
+    report.unfinished = failed.as_ref().map(|error| error.context().to_owned());
+    report.kept_in = folder.stays().map(Into::into);
+    Ok(Ending::Told(Box::new(report), failed))
+}
+
+fn introduce(loaded: &Loaded, folder: &Folder, progress: &mut Progress) {
+    let records = &loaded.records;
+    progress.say(&format!(
+        "{} of {}, in {}",
+        counted(records.len() as u64, "record"),
+        counted(data::keys(records) as u64, "key"),
+        folder.path().display()
+    ));
+    if loaded.cut {
+        progress.say("the lines after them are not played");
     }
-    std::fs::create_dir_all(dir).map_err(|e| io("making the --keep folder", e))?;
-    Ok(dir.to_owned())
 }
 
 /// An error of the machine around the demo.

@@ -1,6 +1,7 @@
 //! Child processes that can be killed, stopped and continued.
 
 use std::fs::File;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,31 +13,40 @@ use super::stage::Stage;
 
 /// A worker process of the demo.
 pub struct Process {
+    role: String,
     name: String,
     child: Child,
 }
 
 impl Process {
-    /// Starts `tidegate demo-worker ROLE --dir DIR --name NAME`; its words go to `DIR/NAME.log`.
-    pub fn start(stage: &Stage, role: &str, name: &str, fault: Option<(&str, &str)>) -> Result<Self> {
+    /// Starts `tidegate demo-worker ROLE --dir DIR --name NAME` with these variables; its words go to `DIR/NAME.log`.
+    ///
+    /// It ends when this process does, and has a process group of its own: a Ctrl-C is for the demo alone.
+    pub fn start(stage: &Stage, role: &str, name: &str, faults: &[(&str, &str)]) -> Result<Self> {
         let dir = &stage.dir;
         let log = File::create(dir.join(format!("{name}.log"))).map_err(|e| io("making a log file", e))?;
         let mut command = Command::new(&stage.binary);
         command
             .args(["demo-worker", role, "--name", name, "--dir"])
-            .arg(dir);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
-        command
+            .arg(dir)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .process_group(0)
             .env_remove("TIDEGATE_CRASH_AT")
-            .env_remove("TIDEGATE_STOP_AT");
-        if let Some((variable, point)) = fault {
-            command.env(variable, point);
-        }
+            .env_remove("TIDEGATE_STOP_AT")
+            .envs(faults.iter().copied());
         let child = command.spawn().map_err(|e| io("starting a worker process", e))?;
         Ok(Self {
+            role: role.to_owned(),
             name: name.to_owned(),
             child,
         })
+    }
+
+    /// What it runs.
+    pub fn role(&self) -> &str {
+        &self.role
     }
 
     /// Its name.
@@ -49,13 +59,24 @@ impl Process {
         self.child.id()
     }
 
+    /// How it ended, once it has.
+    pub fn status(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().ok().flatten()
+    }
+
     /// True once it has ended.
     pub fn ended(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(Some(_)))
+        self.status().is_some()
+    }
+
+    /// True once it has ended by SIGKILL.
+    pub fn killed(&mut self) -> bool {
+        self.status()
+            .is_some_and(|status| status.signal() == Some(Signal::KILL.as_raw()))
     }
 
     /// True while a SIGSTOP holds it.
-    pub fn stopped(&self) -> bool {
+    pub fn stopped(&mut self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         stat.rsplit_once(')')
             .is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
@@ -69,11 +90,11 @@ impl Process {
         }
     }
 
-    /// Waits for its end, at most `limit`; then kills it. `None` when it had to be killed.
+    /// Waits for its end, at most `limit`. `None` when it still runs.
     pub fn wait(&mut self, limit: Duration) -> Option<ExitStatus> {
         let deadline = Instant::now() + limit;
         while Instant::now() < deadline {
-            if let Ok(Some(status)) = self.child.try_wait() {
+            if let Some(status) = self.status() {
                 return Some(status);
             }
             std::thread::sleep(Duration::from_millis(5));

@@ -1,27 +1,26 @@
 //! The service: transactions that write a row and its event, some of them rolled back.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 use tidegate::stores::sqlite::SqliteOutbox;
-use tidegate::{Draft, Result, Uuid, clock};
+use tidegate::{Code, Draft, Error, Result, Uuid, clock};
 
 use super::data::Record;
 use super::sql;
 use super::stage::Stage;
 use super::worker;
 
-/// One transaction in twenty rolls back; the service then tries again with new event ids.
-const ROLLBACK_PERCENT: u8 = 5;
+/// One transaction in so many rolls back; the service then tries again with new event ids.
+const ROLLBACK_EVERY: usize = 20;
 
-/// A producer at work.
+/// A producer at work. Dropping it stops it.
 pub struct Producer {
-    thread: JoinHandle<Result<()>>,
-    committed: Arc<AtomicU64>,
-    allowed: Arc<AtomicU64>,
+    thread: Option<JoinHandle<Result<()>>>,
+    gate: Arc<Gate>,
 }
 
 impl Producer {
@@ -30,80 +29,126 @@ impl Producer {
     pub fn start(stage: &Stage, records: Vec<Record>, seed: u64, spread: Duration) -> Result<Self> {
         let connection = stage.connect_service()?;
         let outbox = worker::runtime()?.block_on(stage.outbox())?;
-        let committed = Arc::new(AtomicU64::new(0));
-        let allowed = Arc::new(AtomicU64::new(u64::MAX));
-        let gate = Gate {
-            committed: committed.clone(),
-            allowed: allowed.clone(),
+        let gate = Arc::new(Gate::open());
+        let service = Service {
+            connection,
+            outbox,
+            random: fastrand::Rng::with_seed(seed),
         };
-        let thread = std::thread::spawn(move || produce(connection, &outbox, &records, seed, spread, &gate));
+        let passed = Arc::clone(&gate);
+        let thread = std::thread::spawn(move || produce(service, &records, spread, &passed));
         Ok(Self {
-            thread,
-            committed,
-            allowed,
+            thread: Some(thread),
+            gate,
         })
     }
 
     /// Lets the producer go on up to this many records.
     pub fn allow(&self, records: u64) {
-        self.allowed.store(records, Ordering::Relaxed);
+        self.gate.allowed.store(records, Ordering::Relaxed);
     }
 
     /// Records committed so far.
     pub fn committed(&self) -> u64 {
-        self.committed.load(Ordering::Relaxed)
+        self.gate.committed.load(Ordering::Relaxed)
     }
 
-    /// True when the producer has ended, well or not.
-    pub fn ended(&self) -> bool {
-        self.thread.is_finished()
+    /// True when the producer has committed everything.
+    ///
+    /// # Errors
+    /// Why it ended before.
+    pub fn ended(&mut self) -> Result<bool> {
+        if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) {
+            return Ok(false);
+        }
+        self.end().map(|()| true)
     }
 
     /// Waits for the end.
-    pub fn join(self) -> Result<()> {
-        self.thread.join().unwrap_or_else(|_| {
-            Err(tidegate::Error::new(
-                tidegate::Code::Internal,
-                "the producer thread panicked",
-            ))
-        })
+    pub fn join(mut self) -> Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let panicked = || Error::new(Code::Internal, "the producer thread panicked");
+        match self.thread.take() {
+            Some(thread) => thread.join().unwrap_or_else(|_| Err(panicked())),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Producer {
+    fn drop(&mut self) {
+        self.gate.stopped.store(true, Ordering::Relaxed);
+        let _ = self.end();
     }
 }
 
 /// How far the producer is and may go.
 struct Gate {
-    committed: Arc<AtomicU64>,
-    allowed: Arc<AtomicU64>,
+    committed: AtomicU64,
+    allowed: AtomicU64,
+    stopped: AtomicBool,
 }
 
 impl Gate {
+    fn open() -> Self {
+        Self {
+            committed: AtomicU64::new(0),
+            allowed: AtomicU64::new(u64::MAX),
+            stopped: AtomicBool::new(false),
+        }
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
     fn pass(&self, count: u64) -> u64 {
         let done = self.committed.fetch_add(count, Ordering::Relaxed) + count;
-        while done >= self.allowed.load(Ordering::Relaxed) {
+        while done >= self.allowed.load(Ordering::Relaxed) && !self.is_stopped() {
             std::thread::sleep(Duration::from_millis(2));
         }
         done
     }
 }
 
-fn produce(
-    mut connection: Connection,
-    outbox: &SqliteOutbox,
-    records: &[Record],
-    seed: u64,
-    spread: Duration,
-    gate: &Gate,
-) -> Result<()> {
-    let mut random = fastrand::Rng::with_seed(seed);
+/// Which transactions roll back: one in each block of [`ROLLBACK_EVERY`], at a random place.
+#[derive(Default)]
+struct Rollbacks {
+    left: usize,
+    at: usize,
+}
+
+impl Rollbacks {
+    fn is_next(&mut self, random: &mut fastrand::Rng) -> bool {
+        if self.left == 0 {
+            self.left = ROLLBACK_EVERY;
+            self.at = random.usize(0..ROLLBACK_EVERY);
+        }
+        self.left -= 1;
+        self.left == self.at
+    }
+}
+
+struct Service {
+    connection: Connection,
+    outbox: SqliteOutbox,
+    random: fastrand::Rng,
+}
+
+fn produce(mut service: Service, records: &[Record], spread: Duration, gate: &Gate) -> Result<()> {
+    let mut rollbacks = Rollbacks::default();
     let begun = Instant::now();
     let mut rest = records;
-    while !rest.is_empty() {
-        let (now, later) = rest.split_at(random.usize(1..=4).min(rest.len()));
-        while random.u8(0..100) < ROLLBACK_PERCENT {
-            transact(&mut connection, outbox, now, &mut random, false)?;
+    while !rest.is_empty() && !gate.is_stopped() {
+        let (now, later) = rest.split_at(service.random.usize(1..=4).min(rest.len()));
+        if rollbacks.is_next(&mut service.random) {
+            service.transact(now, false)?;
         }
-        transact(&mut connection, outbox, now, &mut random, true)?;
-        outbox.database().ring();
+        service.transact(now, true)?;
+        service.outbox.database().ring();
         rest = later;
         let done = gate.pass(now.len() as u64);
         let due = share(spread, done, records.len());
@@ -118,49 +163,68 @@ fn share(spread: Duration, done: u64, all: usize) -> Duration {
     per_record * u32::try_from(done).unwrap_or(u32::MAX)
 }
 
-/// The service's own row and the event, in one transaction: both or neither.
-fn transact(
-    connection: &mut Connection,
-    outbox: &SqliteOutbox,
-    records: &[Record],
-    random: &mut fastrand::Rng,
-    commit: bool,
-) -> Result<()> {
-    let immediate = rusqlite::TransactionBehavior::Immediate;
-    let tx = connection.transaction_with_behavior(immediate).map_err(sql)?;
-    let mut ids = Vec::new();
-    let mut drafts = Vec::new();
-    for record in records {
-        let id = Uuid::from_u128(random.u128(..));
-        let insert =
-            "insert into flight (event_id, line, key, body, committed_at) values (?1, ?2, ?3, ?4, ?5)";
-        let now = clock::wall().as_micros();
-        let mut statement = tx.prepare_cached(insert).map_err(sql)?;
-        statement
-            .execute(params![
-                id.as_bytes(),
-                record.line.cast_signed(),
-                record.key,
-                record.json,
-                now
-            ])
+impl Service {
+    /// The service's own rows and their events, in one transaction: both or neither.
+    fn transact(&mut self, records: &[Record], commit: bool) -> Result<()> {
+        let events: Vec<_> = records
+            .iter()
+            .map(|record| (Uuid::from_u128(self.random.u128(..)), record))
+            .collect();
+        let tx = self
+            .connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
             .map_err(sql)?;
-        let body = record.json.clone().into_bytes();
-        let draft = Draft::new("flights", &record.key)
-            .id(id)
-            .version(record.line.cast_signed())
-            .payload("application/json", body);
-        drafts.push(draft);
-        ids.push(id);
+        for (id, record) in &events {
+            insert(&tx, *id, record)?;
+        }
+        let drafts = events.iter().map(|(id, record)| draft(*id, record));
+        self.outbox.enqueue_in(&tx, drafts)?;
+        if commit {
+            return tx.commit().map_err(sql);
+        }
+        tx.rollback().map_err(sql)?;
+        events.iter().try_for_each(|(id, _)| self.note(*id))
     }
-    outbox.enqueue_in(&tx, drafts)?;
-    if commit {
-        return tx.commit().map_err(sql);
-    }
-    tx.rollback().map_err(sql)?;
-    for id in ids {
+
+    /// After a rollback no database knows what it held.
+    fn note(&self, id: Uuid) -> Result<()> {
         let insert = "insert into rolled_back (event_id) values (?1)";
-        connection.execute(insert, [id.as_bytes()]).map_err(sql)?;
+        self.connection.execute(insert, [id.as_bytes()]).map_err(sql)?;
+        Ok(())
     }
+}
+
+fn insert(tx: &Connection, id: Uuid, record: &Record) -> Result<()> {
+    let insert = "insert into flight (event_id, line, key, body, committed_at) values (?1, ?2, ?3, ?4, ?5)";
+    let mut statement = tx.prepare_cached(insert).map_err(sql)?;
+    let now = clock::wall().as_micros();
+    let line = record.line.cast_signed();
+    statement
+        .execute(params![id.as_bytes(), line, record.key, record.json, now])
+        .map_err(sql)?;
     Ok(())
+}
+
+fn draft(id: Uuid, record: &Record) -> Draft {
+    Draft::new("flights", &record.key)
+        .id(id)
+        .version(record.line.cast_signed())
+        .payload("application/json", record.json.clone().into_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_seed_rolls_back_one_transaction_in_twenty() {
+        for seed in 0..200 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut rollbacks = Rollbacks::default();
+            for _ in 0..3 {
+                let block = (0..ROLLBACK_EVERY).filter(|_| rollbacks.is_next(&mut random));
+                assert_eq!(block.count(), 1, "seed {seed}");
+            }
+        }
+    }
 }

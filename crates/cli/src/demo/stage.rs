@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use tidegate::Result;
-use tidegate::stores::sqlite::{Database, OpenOptions, SqliteOutbox, SqliteStream, Wanted};
+use tidegate::stores::sqlite::{
+    Database, InboxOptions, OpenOptions, SqliteInbox, SqliteOutbox, SqliteStream, Wanted,
+};
 
 use super::{sql, worker};
 
@@ -35,12 +37,11 @@ impl Stage {
         worker::runtime()?.block_on(async {
             stage.outbox().await?;
             stage.stream().await?;
-            stage.target().map(drop)
+            stage.inbox().await.map(drop)
         })?;
-        stage
-            .connect_service()?
-            .execute_batch(include_str!("service.sql"))
-            .map_err(sql)?;
+        let (service, stream) = (stage.connect_service()?, stage.connect_stream()?);
+        service.execute_batch(include_str!("service.sql")).map_err(sql)?;
+        stream.execute_batch(include_str!("stream.sql")).map_err(sql)?;
         let target = stage.connect_target()?;
         target.execute_batch(include_str!("target.sql")).map_err(sql)?;
         target
@@ -71,9 +72,9 @@ impl Stage {
         SqliteStream::open(&self.database("stream.db")?, NAME).await
     }
 
-    /// The target's database.
-    pub fn target(&self) -> Result<Database> {
-        self.database("target.db")
+    /// The target's inbox.
+    pub async fn inbox(&self) -> Result<SqliteInbox> {
+        SqliteInbox::open(self.database("target.db")?, NAME, InboxOptions::default()).await
     }
 
     /// A connection of the service's own.

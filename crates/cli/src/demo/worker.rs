@@ -9,7 +9,7 @@ use tidegate::dead_letter::Which;
 use tidegate::inbox::{Delivered, KeyRef, Start};
 use tidegate::outbox::relay;
 use tidegate::store::DeadLetters;
-use tidegate::stores::sqlite::{HandlerError, InboxOptions, SqliteInbox, each};
+use tidegate::stores::sqlite::{HandlerError, each};
 use tidegate::{Consumer, Drain, Relay, Result, Worker, clock, drain};
 
 use super::stage::{NAME, Stage, TTL};
@@ -37,11 +37,15 @@ pub enum Role {
     Consumer,
 }
 
-/// Runs until SIGTERM. Returns the exit status.
+/// A drain in the demo may take this long, also on a machine under load.
+const DRAIN: Duration = Duration::from_secs(10);
+
+/// Runs until SIGTERM or the end of the demo. Returns the exit status.
 ///
 /// # Errors
 /// What a store or the signal handlers said at the start.
 pub fn run(args: &Args) -> Result<i32> {
+    end_with_the_demo().map_err(|e| io("watching the demo", e))?;
     tidegate::crash::arm();
     runtime()?.block_on(async {
         let signals = drain::Signals::install().map_err(|e| io("installing signal handlers", e))?;
@@ -54,17 +58,30 @@ pub fn run(args: &Args) -> Result<i32> {
         drain.register_worker(&worker).forever();
         worker.start();
         eprintln!("{} is ready", args.name);
-        Ok(drain
-            .on_signals(signals, Duration::from_secs(3))
-            .await
-            .exit_status())
+        Ok(drain.on_signals(signals, DRAIN).await.exit_status())
     })
+}
+
+/// Standard input is a pipe that the demo holds: it ends with the demo, however that ends. A stopped process reads
+/// nothing; where the kernel can, it kills it.
+fn end_with_the_demo() -> std::io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    let wait = || {
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        eprintln!("the demo has ended");
+        std::process::exit(drain::EXIT_SECOND_SIGNAL);
+    };
+    std::thread::Builder::new()
+        .name("demo-parent".into())
+        .spawn(wait)
+        .map(drop)
 }
 
 /// Gives a parked key another try; what `tidegate dead-letter redrive` does. Returns how many events wait behind it.
 pub fn redrive(stage: &Stage, key: &str) -> Result<u64> {
     runtime()?.block_on(async {
-        let inbox = SqliteInbox::open(stage.target()?, NAME, InboxOptions::default()).await?;
+        let inbox = stage.inbox().await?;
         let lineage = stage.outbox().await?.lineage();
         let which = Which::Key(KeyRef {
             lineage,
@@ -102,7 +119,7 @@ async fn relay(stage: &Stage, label: &str) -> Result<Worker> {
 
 async fn consumer(stage: &Stage, label: &str) -> Result<Worker> {
     let stream = Arc::new(stage.stream().await?);
-    let inbox = Arc::new(SqliteInbox::open(stage.target()?, NAME, InboxOptions::default()).await?);
+    let inbox = Arc::new(stage.inbox().await?);
     let applier = Arc::new(inbox.applier(each(apply)));
     Consumer::new(NAME, stream, inbox, applier, Start::Earliest)
         .options(|o| {

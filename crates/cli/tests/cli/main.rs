@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod daemon;
+mod demo;
 mod emit;
 mod golden;
 mod look;

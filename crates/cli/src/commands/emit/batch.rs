@@ -7,7 +7,7 @@ use tidegate::{Draft, Effect, Error};
 use tokio::sync::mpsc::Receiver;
 
 use super::line::Shape;
-use super::lines::{Input, LINE_BYTES_MAX, Line, Trouble};
+use super::lines::{Input, Line};
 use super::progress::Progress;
 use super::seal;
 use crate::commands::{Context, Ended};
@@ -125,7 +125,7 @@ impl Run<'_> {
                 self.tally.skipped += 1;
                 continue;
             }
-            match self.read(&line) {
+            match line.read(self.shape) {
                 Ok(draft) => batch.push(line.number, draft),
                 Err(reason) => self.refuse(line.number, &reason),
             }
@@ -134,16 +134,6 @@ impl Run<'_> {
             }
         }
         self.commit(batch).await
-    }
-
-    fn read(&self, line: &Line) -> Result<Draft, String> {
-        match &line.content {
-            Ok(text) => self.shape.read(text),
-            Err(Trouble::TooLong) => Err(format!("is longer than {LINE_BYTES_MAX} bytes")),
-            Err(Trouble::Unreadable(error)) => {
-                Err(format!("cannot be read: {error}; nothing after it was read"))
-            }
-        }
     }
 
     fn refuse(&mut self, number: u64, reason: &str) {

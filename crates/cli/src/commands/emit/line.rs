@@ -24,21 +24,29 @@ const IGNORED: [&str; 5] = ["entry", "lane", "n", "void", "occurred_at"];
 
 /// How lines are read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(crate) enum Shape {
     /// Each line is an event with named fields; the topic is for those that name none.
     Event { topic: Option<String> },
-    /// Each line is a payload; the key is the value of one of its fields.
-    Payload { topic: String, key_field: String },
+    /// Each line is a payload; the key is the value of one of its fields, which a flag names.
+    Payload {
+        topic: String,
+        key_field: String,
+        flag: &'static str,
+    },
 }
 
 impl Shape {
     /// Reads a line and checks every limit.
-    pub(super) fn read(&self, line: &[u8]) -> Result<Draft, String> {
+    pub(crate) fn read(&self, line: &[u8]) -> Result<Draft, String> {
         let text =
             std::str::from_utf8(line).map_err(|e| format!("is not UTF-8 at byte {}", e.valid_up_to() + 1))?;
         let draft = match self {
             Shape::Event { topic } => event(text, topic.as_deref())?,
-            Shape::Payload { topic, key_field } => payload(text, topic, key_field)?,
+            Shape::Payload {
+                topic,
+                key_field,
+                flag,
+            } => payload(text, topic, key_field, flag)?,
         };
         draft.validate().map_err(|e| e.context().to_owned())?;
         Ok(draft)
@@ -65,10 +73,10 @@ fn not_an_object(text: &str, error: &serde_json::Error) -> String {
     }
 }
 
-fn payload(text: &str, topic: &str, key_field: &str) -> Result<Draft, String> {
+fn payload(text: &str, topic: &str, key_field: &str, flag: &str) -> Result<Draft, String> {
     let fields = fields(text)?;
     if !fields.contains_key(key_field) {
-        return Err(format!("has no field {key_field:?}, which --key-field names"));
+        return Err(format!("has no field {key_field:?}, which {flag} names"));
     }
     let key = key(&fields, key_field)?.ok_or_else(|| not_a_key(key_field, &Value::Null))?;
     Ok(Draft::new(topic, key).payload("application/json", text.trim().to_owned().into_bytes()))
@@ -239,6 +247,7 @@ mod tests {
         let shape = Shape::Payload {
             topic: "flights".into(),
             key_field: "origin".into(),
+            flag: "--key-field",
         };
         let draft = shape.read(br#" {"origin":"HNL","delay":95} "#).expect("accepted");
         assert_eq!(draft.key.as_deref(), Some("HNL"));

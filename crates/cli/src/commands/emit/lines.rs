@@ -5,27 +5,43 @@ use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::Path;
 use std::thread;
 
+use tidegate::Draft;
 use tokio::sync::mpsc::{self, Receiver, Sender};
 
+use super::line::Shape;
+
 /// A line may be this long: the largest payload in the widest escape that is usual, and room for the rest.
-pub(super) const LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
+const LINE_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Lines read ahead: bounds memory, and keeps the reader busy while a batch commits.
 const AHEAD: usize = 2048;
 
 /// One line.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// From 1.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     /// Without its line end; an error when it is too long or cannot be read.
-    pub(super) content: Result<Vec<u8>, Trouble>,
+    pub(crate) content: Result<Vec<u8>, Trouble>,
     /// Bytes of the input up to and with this line.
-    pub(super) bytes: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Line {
+    /// The event of this line, or why there is none.
+    pub(crate) fn read(&self, shape: &Shape) -> Result<Draft, String> {
+        match &self.content {
+            Ok(text) => shape.read(text),
+            Err(Trouble::TooLong) => Err(format!("is longer than {LINE_BYTES_MAX} bytes")),
+            Err(Trouble::Unreadable(error)) => {
+                Err(format!("cannot be read: {error}; nothing after it was read"))
+            }
+        }
+    }
 }
 
 /// Why a line has no content.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(crate) enum Trouble {
     /// Longer than [`LINE_BYTES_MAX`]; the next line follows.
     TooLong,
     /// Nothing follows.
@@ -33,14 +49,14 @@ pub(super) enum Trouble {
 }
 
 /// Where lines come from, and how many bytes there are in all, when that is known.
-pub(super) struct Input {
+pub(crate) struct Input {
     reader: Box<dyn BufRead + Send>,
-    pub(super) bytes: Option<u64>,
+    pub(crate) bytes: Option<u64>,
 }
 
 impl Input {
     /// A file; `-` is standard input.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         if path.as_os_str() == "-" {
             return Ok(Self::stdin());
         }
@@ -55,15 +71,23 @@ impl Input {
         })
     }
 
-    pub(super) fn stdin() -> Self {
+    pub(crate) fn stdin() -> Self {
         Self {
             reader: Box::new(BufReader::new(io::stdin())),
             bytes: None,
         }
     }
 
+    /// What the binary itself holds.
+    pub(crate) fn shipped(text: &'static str) -> Self {
+        Self {
+            reader: Box::new(text.as_bytes()),
+            bytes: Some(text.len() as u64),
+        }
+    }
+
     /// Starts reading. Empty lines are passed over; their numbers are not.
-    pub(super) fn lines(self) -> io::Result<Receiver<Line>> {
+    pub(crate) fn lines(self) -> io::Result<Receiver<Line>> {
         let (sender, receiver) = mpsc::channel(AHEAD);
         thread::Builder::new()
             .name("tidegate-input".into())

@@ -1,0 +1,372 @@
+//! Each promise against the facts: whether it held, and whether a fault met it at all.
+
+use super::super::report::{Outcome, Promise};
+use super::super::script::{Played, Strike};
+use super::facts::Facts;
+use crate::text::counted;
+
+/// A promise breaks by what the databases hold. One that held is shown only if its fault met data.
+pub(super) fn judge(f: &Facts, played: &Played, finished: bool) -> Vec<Promise> {
+    let case = Case { f, played, finished };
+    vec![
+        case.published(),
+        case.rolled_back(),
+        case.once(),
+        case.in_order(),
+        case.killed(),
+        case.stale(),
+        case.refilled(),
+        case.poison(),
+        case.drained(),
+    ]
+}
+
+struct Case<'a> {
+    f: &'a Facts,
+    played: &'a Played,
+    finished: bool,
+}
+
+/// Broken, or not shown for the first reason that applies, or kept.
+fn promise(
+    promise: &'static str,
+    holds: bool,
+    evidence: String,
+    not_shown: &[(bool, &'static str)],
+) -> Promise {
+    let reason = not_shown
+        .iter()
+        .find(|(applies, _)| *applies)
+        .map(|(_, why)| *why);
+    let (outcome, reason) = match (holds, reason) {
+        (false, _) => (Outcome::Broken, None),
+        (true, Some(reason)) => (Outcome::NotShown, Some(reason)),
+        (true, None) => (Outcome::Kept, None),
+    };
+    Promise {
+        promise,
+        outcome,
+        evidence,
+        reason,
+    }
+}
+
+const EARLY: &str = "the story ended early";
+
+impl Case<'_> {
+    /// True for what must hold once nothing is on its way.
+    fn at_the_end(&self, holds: bool) -> bool {
+        !self.finished || holds
+    }
+
+    fn published(&self) -> Promise {
+        let f = self.f;
+        promise(
+            "committed is published",
+            f.lost == 0 && self.at_the_end(f.published == f.committed && f.waiting == 0),
+            format!(
+                "{} committed, {} in the stream, {} waiting",
+                f.committed, f.published, f.waiting
+            ),
+            &[(!self.finished, EARLY)],
+        )
+    }
+
+    fn rolled_back(&self) -> Promise {
+        let f = self.f;
+        promise(
+            "rolled back is never published",
+            f.ghosts == 0,
+            format!("{} rolled back, {} seen anywhere", f.rolled_back, f.ghosts),
+            &[(f.rolled_back == 0, "no transaction rolled back")],
+        )
+    }
+
+    fn once(&self) -> Promise {
+        let f = self.f;
+        let on_the_way = match f.on_the_way {
+            0 => String::new(),
+            n => format!(", {n} on the way"),
+        };
+        promise(
+            "nothing lost, nothing doubled",
+            f.lost == 0 && f.doubled == 0 && self.at_the_end(f.applied == f.committed),
+            format!(
+                "{} applied, lost {}, doubled {}{on_the_way}",
+                f.applied, f.lost, f.doubled
+            ),
+            &[(!self.finished, EARLY)],
+        )
+    }
+
+    fn in_order(&self) -> Promise {
+        let f = self.f;
+        promise(
+            "in order per key",
+            f.out_of_order == 0 && f.differing == 0 && f.gaps == 0,
+            format!(
+                "out of order {}, rows of the projection that differ {}, lanes with holes {}",
+                f.out_of_order, f.differing, f.gaps
+            ),
+            &[(f.applied == 0, "nothing was applied")],
+        )
+    }
+
+    fn killed(&self) -> Promise {
+        let f = self.f;
+        let killed = &self.played.killed;
+        let lanes = killed.iter().map(|strike| self.taken(strike)).sum::<u64>();
+        let planned = killed.iter().filter_map(|strike| f.planned.get(&strike.worker));
+        let planned = planned.sum::<u64>();
+        promise(
+            "a kill costs one take-over, not an event",
+            f.lost == 0 && f.doubled == 0,
+            format!(
+                "{} workers killed -9, {lanes} of their lanes taken over, {} in hand there",
+                killed.len(),
+                counted(planned, "event")
+            ),
+            &[
+                (killed.len() < 2, EARLY),
+                (
+                    killed.iter().any(|strike| !strike.at_point),
+                    "a worker had nothing to do when it was killed",
+                ),
+                (
+                    killed.iter().any(|strike| self.taken(strike) == 0),
+                    "a killed worker owned no lane",
+                ),
+                (planned == 0, "the killed relay had nothing in hand"),
+            ],
+        )
+    }
+
+    fn taken(&self, strike: &Strike) -> u64 {
+        self.f.taken.get(&strike.worker).copied().unwrap_or(0)
+    }
+
+    fn stale(&self) -> Promise {
+        let f = self.f;
+        let woken = self.played.woken.as_ref();
+        let lanes = woken.map_or(0, |strike| self.taken(strike));
+        promise(
+            "a stale relay appends nothing",
+            f.stale == 0 && f.doubled == 0,
+            format!(
+                "{lanes} lanes taken over in its sleep; {} entries in the stream under an ended term, {} refused",
+                f.stale, f.refused
+            ),
+            &[
+                (woken.is_none(), EARLY),
+                (
+                    woken.is_some_and(|strike| !strike.at_point),
+                    "the relay had nothing to append when it was stopped",
+                ),
+                (lanes == 0, "the relay owned no lane"),
+            ],
+        )
+    }
+
+    fn refilled(&self) -> Promise {
+        let f = self.f;
+        promise(
+            "a stream that loses its tail is refilled",
+            self.at_the_end(f.refilled == f.lost_entries),
+            format!(
+                "{} entries lost, {} back under the same numbers",
+                f.lost_entries, f.refilled
+            ),
+            &[
+                (!self.finished, EARLY),
+                (f.lost_entries == 0, "the stream had nothing to lose"),
+            ],
+        )
+    }
+
+    fn poison(&self) -> Promise {
+        let f = self.f;
+        promise(
+            "a poison event holds back its key only",
+            f.parked <= 1 && self.at_the_end(f.parked == 1 && f.redriven > 0),
+            format!(
+                "{} parked, {} events of other keys applied meanwhile, {} redriven in order",
+                f.parked_key.as_deref().unwrap_or("no key"),
+                f.flowed,
+                f.redriven
+            ),
+            &[
+                (!self.finished, EARLY),
+                (f.flowed == 0, "no other key had events meanwhile"),
+            ],
+        )
+    }
+
+    fn drained(&self) -> Promise {
+        let drained = &self.played.drained;
+        let clean = drained.iter().filter(|(_, clean)| *clean).count();
+        promise(
+            "a drain is bounded and clean",
+            drained.is_empty() || (clean == drained.len() && self.f.owned == 0),
+            format!(
+                "{clean} of {} workers exited with 0 after SIGTERM, {} lanes still owned",
+                drained.len(),
+                self.f.owned
+            ),
+            &[(drained.is_empty(), EARLY)],
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn strike(worker: &str) -> Strike {
+        Strike {
+            worker: worker.to_owned(),
+            at_point: true,
+        }
+    }
+
+    /// A run in which every fault met data and every promise held.
+    fn good() -> (Facts, Played) {
+        let facts = Facts {
+            committed: 10,
+            rolled_back: 2,
+            published: 10,
+            applied: 10,
+            parked: 1,
+            flowed: 5,
+            redriven: 1,
+            lost_entries: 3,
+            refilled: 3,
+            taken: ["r1", "r2", "c1"].map(|name| (name.to_owned(), 4)).into(),
+            planned: [("r1".to_owned(), 7)].into(),
+            ..Facts::default()
+        };
+        let played = Played {
+            killed: vec![strike("r1"), strike("c1")],
+            woken: Some(strike("r2")),
+            drained: vec![("r3".to_owned(), true)],
+        };
+        (facts, played)
+    }
+
+    fn outcomes(
+        change: impl FnOnce(&mut Facts, &mut Played),
+        finished: bool,
+    ) -> Vec<(&'static str, Outcome)> {
+        let (mut facts, mut played) = good();
+        change(&mut facts, &mut played);
+        let promises = judge(&facts, &played, finished);
+        assert!(
+            promises
+                .iter()
+                .all(|p| p.reason.is_some() == (p.outcome == Outcome::NotShown))
+        );
+        let not_kept = promises.iter().filter(|p| p.outcome != Outcome::Kept);
+        not_kept.map(|p| (p.promise, p.outcome)).collect()
+    }
+
+    #[test]
+    fn a_run_without_a_flaw_keeps_everything() {
+        assert_eq!(outcomes(|_, _| {}, true), []);
+    }
+
+    #[test]
+    fn a_fault_that_met_nothing_is_not_shown_and_breaks_nothing() {
+        type Change = fn(&mut Facts, &mut Played);
+        let cases: [(Change, &str); 9] = [
+            (|f, _| f.rolled_back = 0, "rolled back is never published"),
+            (
+                |_, p| p.killed[0].at_point = false,
+                "a kill costs one take-over, not an event",
+            ),
+            (
+                |f, _| f.planned.clear(),
+                "a kill costs one take-over, not an event",
+            ),
+            (
+                |f, _| f.taken.retain(|name, _| name != "c1"),
+                "a kill costs one take-over, not an event",
+            ),
+            (
+                |_, p| {
+                    p.woken = Some(Strike {
+                        worker: "r2".to_owned(),
+                        at_point: false,
+                    });
+                },
+                "a stale relay appends nothing",
+            ),
+            (
+                |f, _| f.taken.retain(|name, _| name != "r2"),
+                "a stale relay appends nothing",
+            ),
+            (
+                |f, _| (f.lost_entries, f.refilled) = (0, 0),
+                "a stream that loses its tail is refilled",
+            ),
+            (|f, _| f.flowed = 0, "a poison event holds back its key only"),
+            (|_, p| p.drained.clear(), "a drain is bounded and clean"),
+        ];
+        for (change, promise) in cases {
+            assert_eq!(outcomes(change, true), [(promise, Outcome::NotShown)]);
+        }
+    }
+
+    #[test]
+    fn what_the_databases_deny_is_broken_whether_a_fault_met_data_or_not() {
+        type Change = fn(&mut Facts, &mut Played);
+        let cases: [(Change, &[&str]); 9] = [
+            (
+                |f, _| (f.waiting, f.rolled_back) = (1, 2),
+                &["committed is published"],
+            ),
+            (|f, _| f.ghosts = 1, &["rolled back is never published"]),
+            (
+                |f, _| (f.lost, f.applied) = (1, 9),
+                &[
+                    "committed is published",
+                    "nothing lost, nothing doubled",
+                    "a kill costs one take-over, not an event",
+                ],
+            ),
+            (|f, _| f.differing = 1, &["in order per key"]),
+            (|f, _| f.gaps = 1, &["in order per key"]),
+            (
+                |f, p| (f.stale, p.woken) = (1, None),
+                &["a stale relay appends nothing"],
+            ),
+            (
+                |f, _| f.refilled = 2,
+                &["a stream that loses its tail is refilled"],
+            ),
+            (|f, _| f.parked = 2, &["a poison event holds back its key only"]),
+            (|f, _| f.owned = 1, &["a drain is bounded and clean"]),
+        ];
+        for (change, promises) in cases {
+            let expected: Vec<_> = promises.iter().map(|p| (*p, Outcome::Broken)).collect();
+            assert_eq!(outcomes(change, true), expected);
+        }
+    }
+
+    #[test]
+    fn a_story_that_ended_early_breaks_nothing_by_being_incomplete() {
+        let early = |f: &mut Facts, p: &mut Played| {
+            *f = Facts {
+                committed: 10,
+                published: 4,
+                applied: 3,
+                waiting: 6,
+                on_the_way: 7,
+                lost_entries: 2,
+                ..Facts::default()
+            };
+            *p = Played::default();
+        };
+        let outcomes = outcomes(early, false);
+        assert!(outcomes.iter().all(|(_, outcome)| *outcome == Outcome::NotShown));
+        assert_eq!(outcomes.len(), 8, "{outcomes:?}");
+    }
+}
