@@ -383,7 +383,5 @@ fn lose(world: &World, n: i64) {
     stream
         .execute("delete from tidegate_entry where n > ?1", [n])
         .expect("lost");
-    stream
-        .execute_batch(include_str!("../../src/demo/lose_tail.sql"))
-        .expect("lost");
+    stream.execute_batch(include_str!("lose_tail.sql")).expect("lost");
 }
