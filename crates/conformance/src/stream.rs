@@ -58,6 +58,8 @@ macro_rules! stream_suite {
             s_032_a_trimmed_stream_goes_on_where_it_was
             s_040_a_lost_range_moves_the_register_and_is_told
             s_041_only_the_next_range_can_be_lost_and_only_by_the_owner
+            s_042_a_time_is_found_in_each_lane
+            s_043_a_time_before_what_is_trimmed_is_refused
             s_050_an_append_rings
             s_060_random_histories_equal_those_of_the_memory_store
         );
@@ -566,6 +568,85 @@ pub async fn s_041_only_the_next_range_can_be_lost_and_only_by_the_owner(subject
     let outcome = stream.declare_lost(lost(&a, 3, 4), Token(1)).await.unwrap();
     assert_eq!(outcome, Appended::Fenced(a.token));
     assert!(stream.lost().await.unwrap().is_empty());
+}
+
+/// The numbers after which a reader begins that wants everything from `time` on; what it reads then follows.
+async fn begins(stream: &Arc<dyn Stream>, time: Timestamp) -> Vec<(u16, u64)> {
+    let places = stream.locate(time).await.unwrap();
+    let all = read(stream, EntryId::START).await.entries;
+    for (lane, place) in &places {
+        let first = all.iter().find(|e| e.lane == *lane && e.n > place.n);
+        if let Some(first) = first {
+            let id = first.event.as_ref().map(|e| e.id);
+            assert_eq!(
+                (first.n, first.chain),
+                (place.n + 1, place.chain.next(first.n, id))
+            );
+        }
+        let passed = all.iter().filter(|e| e.lane == *lane && e.id <= place.cursor);
+        assert!(passed.map(|e| e.n).all(|n| n <= place.n));
+    }
+    places.iter().map(|(lane, place)| (lane.slot, place.n)).collect()
+}
+
+pub async fn s_042_a_time_is_found_in_each_lane(subject: &dyn Subject) {
+    let stream = subject.stream(LIMIT).await;
+    assert_eq!(begins(&stream, now(subject)).await, []);
+    let (mut a, mut b, c) = (Lane::new(0), Lane::new(1), Lane::new(2));
+    let before = now(subject);
+    send(&stream, a.batch(3)).await;
+    stream.register(vec![(c.id, c.token)]).await.unwrap();
+    subject.clock().advance(Duration::from_secs(1));
+    let between = now(subject);
+    let void = b.next(None);
+    send(&stream, b.append(vec![void])).await;
+    send(&stream, a.batch(2)).await;
+    subject.clock().advance(Duration::from_secs(1));
+    let after = now(subject);
+    let micro = Duration::from_micros(1);
+    for (time, expected) in [
+        (before, [0, 0, 0]),
+        (before.after(micro), [3, 0, 0]),
+        (between.before(micro), [3, 0, 0]),
+        (between, [3, 0, 0]),
+        (between.after(micro), [5, 1, 0]),
+        (after, [5, 1, 0]),
+    ] {
+        let numbers: Vec<u64> = begins(&stream, time).await.into_iter().map(|(_, n)| n).collect();
+        assert_eq!(numbers, expected, "{time:?}");
+    }
+    // What was declared lost was never there to be read.
+    let gone = lost(&a, 6, 8);
+    stream.declare_lost(gone, a.token).await.unwrap();
+    (a.n, a.chain) = (8, gone.chain);
+    send(&stream, a.batch(1)).await;
+    assert_eq!(begins(&stream, after).await, [(0, 8), (1, 1), (2, 0)]);
+    assert_eq!(begins(&stream, before).await, [(0, 0), (1, 0), (2, 0)]);
+}
+
+/// Whether what is gone was older than the time, nobody knows: nothing is passed over in silence.
+pub async fn s_043_a_time_before_what_is_trimmed_is_refused(subject: &dyn Subject) {
+    let stream = subject.stream(LIMIT).await;
+    let mut a = Lane::new(0);
+    let before = now(subject);
+    send(&stream, a.batch(2)).await;
+    subject.clock().advance(Duration::from_secs(1));
+    let between = now(subject);
+    send(&stream, a.batch(2)).await;
+    subject.clock().advance(Duration::from_secs(1));
+    assert_eq!(stream.trim(between, 1).await.unwrap(), 1);
+    assert_eq!(
+        begins(&stream, between).await,
+        [(0, 2)],
+        "the one before it is there"
+    );
+    assert_eq!(stream.trim(between, 1).await.unwrap(), 1);
+    for time in [before, between] {
+        let error = stream.locate(time).await.unwrap_err();
+        assert_eq!(error.code(), Code::Gap);
+        assert!(error.context().contains("number 2 is trimmed"), "{error}");
+    }
+    assert_eq!(begins(&stream, now(subject)).await, [(0, 4)]);
 }
 
 pub async fn s_050_an_append_rings(subject: &dyn Subject) {

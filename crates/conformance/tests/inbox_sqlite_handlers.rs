@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use tempfile::TempDir;
 use tidegate_conformance::inbox::{LANES, ME, NOW, TTL, lane};
-use tidegate_core::dead_letter::{Courier, Filter, Letter};
+use tidegate_core::dead_letter::{Courier, Filter, Letter, Untold};
 use tidegate_core::inbox::block::block_on;
 use tidegate_core::inbox::handler::Handler;
 use tidegate_core::inbox::projection::{Column, Projection};
@@ -498,10 +498,10 @@ fn h024_the_table_sink_holds_redacted_copies() {
     let table = block_on(TableSink::open(world.database.clone(), "graveyard")).unwrap();
     let mut courier = Courier::default();
     for sink in [&table as &dyn DeadLetterSink, &LoudSink] {
-        let letter = block_on(world.inbox.untold(9)).unwrap().remove(0);
+        let letter = block_on(world.inbox.untold(Untold::default())).unwrap().remove(0);
         block_on(sink.accept(&letter)).unwrap();
     }
-    let told = block_on(courier.round(&world.inbox, &table, Ticks::default())).unwrap();
+    let told = block_on(courier.round(&world.inbox, &table, None, Ticks::default())).unwrap();
     assert_eq!(told, 1);
     let rows =
         world.rows("select key || message || headers || payload || fingerprint, waiting from graveyard");

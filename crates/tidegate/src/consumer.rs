@@ -1,12 +1,14 @@
 //! The consumer on tokio: performs the effects of [`tidegate_core::inbox::consumer`] over a stream and an inbox.
 
+mod letters;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_core::inbox::Start;
 use tidegate_core::inbox::consumer::{Effect, Input, Machine, Note, Options};
 use tidegate_core::lease::Nonce;
-use tidegate_core::store::{Applier, Doorbell, InboxStore, StreamStore};
+use tidegate_core::store::{Applier, DeadLetterSink, DeadLetters, Doorbell, InboxStore, StreamStore};
 use tidegate_core::time::Now;
 use tidegate_core::{Error, Reply, Result, Ticks, Uuid};
 use tokio::task::JoinSet;
@@ -14,6 +16,7 @@ use tokio::task::JoinSet;
 use crate::crash_point;
 use crate::metric::quietly;
 use crate::worker::{self, State, Status, Trouble, Work, Worker};
+use letters::{Desk, Route};
 
 /// Applies a stream to a database.
 pub struct Consumer {
@@ -22,6 +25,7 @@ pub struct Consumer {
     inbox: Arc<dyn InboxStore>,
     applier: Arc<dyn Applier>,
     options: Options,
+    route: Option<Route>,
 }
 
 impl Consumer {
@@ -39,6 +43,7 @@ impl Consumer {
             inbox,
             applier,
             options: Options::new(start),
+            route: None,
         }
     }
 
@@ -46,6 +51,17 @@ impl Consumer {
     #[must_use]
     pub fn options(mut self, change: impl FnOnce(&mut Options)) -> Self {
         change(&mut self.options);
+        self
+    }
+
+    /// Brings the inbox's dead letters to a sink of yours: redacted copies, after the commit, each at least once.
+    ///
+    /// It happens beside the lanes: a sink that fails, panics or is silent for 30 s holds back nothing. It is offered the
+    /// letters again after a pause of 1 s to 5 min. What it has taken is marked in the database, so that a restart goes
+    /// on where it was. A sink that blocks its thread blocks a thread of the runtime: use `spawn_blocking` there.
+    #[must_use]
+    pub fn dead_letters(mut self, letters: Arc<dyn DeadLetters>, sink: Arc<dyn DeadLetterSink>) -> Self {
+        self.route = Some(Route { letters, sink });
         self
     }
 
@@ -61,10 +77,15 @@ impl Consumer {
             inbox,
             applier,
             options,
+            route,
         } = self;
         Ok(Worker::new(format!("consumer/{name}"), move |control| {
             let member = Nonce(Uuid::new_v4().as_u128());
+            let desk = Arc::new(Desk::default());
+            let (route, known_as) = (route.clone(), name.clone());
             let work = Consuming {
+                desk: desk.clone(),
+                stopping: false,
                 machine: Machine::new(options.clone(), member),
                 name: name.clone(),
                 stream: stream.clone(),
@@ -73,7 +94,13 @@ impl Consumer {
                 hold_limit: options.hold.attempt(),
                 trouble: Trouble::default(),
             };
-            worker::run(work, control)
+            async move {
+                let work = worker::run(work, control.clone());
+                match route {
+                    Some(route) => letters::beside(work, route, known_as, desk, control).await,
+                    None => work.await,
+                }
+            }
         }))
     }
 }
@@ -84,6 +111,8 @@ const CALL_LIMIT: Duration = Duration::from_secs(30);
 const APPLY_LIMIT: Duration = Duration::from_secs(3600);
 
 struct Consuming {
+    desk: Arc<Desk>,
+    stopping: bool,
     machine: Machine,
     name: String,
     stream: Arc<dyn StreamStore>,
@@ -111,12 +140,20 @@ impl Work for Consuming {
     fn step(&mut self, now: Now, input: Input, tasks: &mut JoinSet<Input>) -> bool {
         let kind = std::mem::discriminant(&input);
         let held = matches!(input, Input::Held(Reply::Done(_)));
+        let tried = matches!(input, Input::Applied(_) | Input::Retried(_));
+        self.stopping |= matches!(input, Input::Stop);
         for effect in self.machine.step(now, input) {
             match effect {
                 Effect::Note(note) => self.note(&note),
                 Effect::Stopped => return false,
                 effect => self.perform(effect, tasks),
             }
+        }
+        // Letters of the lanes that a stop releases are still mine to finish.
+        if held && !self.stopping {
+            self.desk.own(self.machine.lanes().collect());
+        } else if tried {
+            self.desk.ring();
         }
         self.trouble
             .settle(kind, held && self.machine.status().lanes == 0);
@@ -165,6 +202,8 @@ impl Consuming {
             }),
             Effect::Registers => tasks
                 .spawn(async move { Input::Registers(worker::reply(CALL_LIMIT, stream.registers()).await) }),
+            Effect::Locate(time) => tasks
+                .spawn(async move { Input::Located(worker::reply(CALL_LIMIT, stream.locate(time)).await) }),
             Effect::Discover(lanes) => tasks.spawn(async move {
                 crash_point!("consumer.before_discover");
                 let reply = worker::reply(CALL_LIMIT, inbox.register(lanes)).await;

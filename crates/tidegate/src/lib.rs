@@ -28,6 +28,11 @@ pub use worker::{Drained, State, Status, Worker};
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
+/// The page of dead letters: its Rust blocks, compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/concepts/dead-letter.md")]
+pub struct DeadLetterPage;
+
 /// The page of the outbox: its Rust blocks, compiled and run.
 #[cfg(all(doctest, feature = "sqlx-sqlite"))]
 #[doc = include_str!("../../../docs/concepts/outbox.md")]

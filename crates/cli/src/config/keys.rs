@@ -309,7 +309,8 @@ pub(super) static CONSUMER_START: Key = Key::new(
     "consumer.*.start",
     Kind::Start,
     Required,
-    "Where a new consumer begins. No default: `now` skips what came before, `earliest` applies all of it.",
+    "Where a new consumer begins. No default: `now` skips what came before, `earliest` applies all of it, `at:TIME` what \
+     the stream took then or later.",
 );
 pub(super) static TABLE_NAME: Key = Key::new(
     "consumer.*.table.name",

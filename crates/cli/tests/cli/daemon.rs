@@ -217,6 +217,48 @@ fn events_become_rows_of_the_declared_projection() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+fn emit(world: &World, id: u32) {
+    let line =
+        format!("{{\"topic\":\"o\",\"key\":{id},\"version\":1,\"payload\":{{\"id\":{id},\"total\":5}}}}\n");
+    let args = ["emit", "-c", "tidegate.toml"];
+    world.run_with(&args, line.as_bytes()).ok();
+}
+
+/// When the stream took its newest entry.
+fn taken_at(world: &World) -> Option<jiff::Timestamp> {
+    let stream = rusqlite::Connection::open(world.path("shop.db")).expect("opened");
+    let newest = stream.query_row("select max(appended_at) from tidegate_entry", [], |row| {
+        row.get::<_, Option<i64>>(0)
+    });
+    let micros = newest.expect("read")?;
+    Some(jiff::Timestamp::from_microsecond(micros).expect("a time"))
+}
+
+/// The same file is fine for `check`, and `run` does what it says.
+#[test]
+fn a_consumer_starts_at_the_first_event_since_a_time() {
+    let world = shop();
+    let (before, _) = SHOP.split_once("[consumer.copy]").expect("a consumer");
+    world.write(
+        "tidegate.toml",
+        format!("{before}\n[http]\nlisten = \"127.0.0.1:0\"\n"),
+    );
+    let daemon = Daemon::start(&world, &["-c", "tidegate.toml"]);
+    emit(&world, 1);
+    let first = wait_for("the first event", || taken_at(&world));
+    daemon.stop();
+
+    let since = first + Duration::from_micros(1);
+    let start = format!("start = \"at:{since}\"");
+    world.write("tidegate.toml", SHOP.replace("start = \"earliest\"", &start));
+    world.run(&["check", "-c", "tidegate.toml"]).ok();
+    let daemon = Daemon::start(&world, &["-c", "tidegate.toml"]);
+    emit(&world, 2);
+    wait_for("the second event", || (!rows(&world).is_empty()).then_some(()));
+    daemon.stop();
+    assert_eq!(rows(&world), [(2, 5, 1)]);
+}
+
 #[test]
 fn a_payload_that_cannot_be_applied_is_shown_nowhere() {
     let world = shop();

@@ -3,7 +3,9 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use tidegate_core::dead_letter::{Courier, Decided, Detail, Filter, Id, ParkedKeys, State, Which};
+use tidegate_core::dead_letter::{
+    Courier, Decided, Detail, Filter, Id, ParkedKeys, State, Told, Untold, Which,
+};
 use tidegate_core::inbox::block::block_on;
 use tidegate_core::inbox::{KeyRef, Options, Policy};
 use tidegate_core::store::{BoxFuture, DeadLetterSink, DeadLetters};
@@ -299,10 +301,11 @@ pub fn c110_the_books_add_up_at_every_step(world: &dyn World) {
     );
 }
 
-/// Fails while told to; remembers what it took.
+/// Fails while told to, or at one number; remembers what it took.
 #[derive(Default)]
 struct Sink {
     broken: Mutex<bool>,
+    refuses: Option<u64>,
     calls: Mutex<u32>,
     taken: Mutex<Vec<Detail>>,
 }
@@ -311,7 +314,7 @@ impl DeadLetterSink for Sink {
     fn accept<'a>(&'a self, letter: &'a Detail) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             *self.calls.lock().unwrap() += 1;
-            if *self.broken.lock().unwrap() {
+            if *self.broken.lock().unwrap() || self.refuses == Some(letter.letter.id.n) {
                 return Err(Error::new(Code::StoreUnavailable, "the sink"));
             }
             self.taken.lock().unwrap().push(letter.clone());
@@ -321,9 +324,15 @@ impl DeadLetterSink for Sink {
 }
 
 impl Sink {
+    /// Until nothing is left.
+    fn rounds(&self, courier: &mut Courier, letters: &dyn DeadLetters, now: u64) -> usize {
+        let rounds = std::iter::repeat_with(|| self.round(courier, letters, now).unwrap());
+        rounds.take_while(|taken| *taken > 0).sum()
+    }
+
     fn round(&self, courier: &mut Courier, letters: &dyn DeadLetters, now: u64) -> Result<usize> {
         let now = Ticks::default().after(Duration::from_secs(now));
-        block_on(courier.round(letters, self, now))
+        block_on(courier.round(letters, self, None, now))
     }
 }
 
@@ -350,7 +359,7 @@ pub fn c111_a_failing_sink_drops_nothing_and_is_not_retried_hot(world: &dyn Worl
     );
     assert_eq!(world.snapshot(), before, "nothing is dropped");
     *sink.broken.lock().unwrap() = false;
-    assert_eq!(sink.round(&mut courier, &*letters, 9).unwrap(), 3);
+    assert_eq!(sink.rounds(&mut courier, &*letters, 9), 3);
     assert_eq!(sink.round(&mut courier, &*letters, 99).unwrap(), 0, "once each");
     let mut taken: Vec<u64> = sink.taken.lock().unwrap().iter().map(|d| d.letter.id.n).collect();
     taken.sort_unstable();
@@ -371,6 +380,93 @@ pub fn c112_a_key_that_dies_again_is_told_again(world: &dyn World) {
     assert_eq!(sink.round(&mut courier, &*letters, 0).unwrap(), 0);
     case.retry(Plan::poison(&["bad"]), strict(), MINUTE);
     assert_eq!(sink.round(&mut courier, &*letters, 0).unwrap(), 1);
+}
+
+/// The letter was taken while somebody redrove its event: what is marked is that death, not the next.
+pub fn c114_a_mark_is_for_one_death(world: &dyn World) {
+    let mut feed = Feed::default();
+    let case = dead(world, &mut feed, &["bad"]);
+    case.apply_with(Plan::poison(&["skip"]), skipping(), &[feed.event(0, "skip")]);
+    let letters = world.letters();
+    let untold = || block_on(letters.untold(Untold::default())).unwrap();
+    let taken = told(&untold());
+    assert_eq!(taken.len(), 2);
+    redrive(world, Which::All, at(1)).unwrap();
+    case.retry(Plan::poison(&["bad"]), strict(), MINUTE);
+    block_on(letters.told(taken.clone())).unwrap();
+    let again = told(&untold());
+    assert_eq!(again.iter().map(|t| t.id.n).collect::<Vec<_>>(), [1]);
+    assert_ne!(again[0], taken[0]);
+    block_on(letters.told(again)).unwrap();
+    assert!(untold().is_empty());
+}
+
+fn told(letters: &[Detail]) -> Vec<Told> {
+    let told = |detail: &Detail| Told {
+        id: detail.letter.id,
+        failed_at: detail.letter.failed_at,
+    };
+    letters.iter().map(told).collect()
+}
+
+/// A letter that the sink never takes holds back no other, however many there are.
+pub fn c115_a_refused_letter_holds_back_no_other(world: &dyn World) {
+    let keys: Vec<String> = (0..40).map(|n| format!("bad-{n}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let case = Case::start(world);
+    case.apply_with(
+        Plan::each(|_| Act::Fail("cause")),
+        strict(),
+        &Feed::default().events(0, &keys),
+    );
+    let sink = Sink {
+        refuses: Some(3),
+        ..Sink::default()
+    };
+    let (mut courier, letters) = (Courier::default(), world.letters());
+    let mut seconds = 0;
+    while sink.taken.lock().unwrap().len() < 39 {
+        // A refusal ends the round and is an error; the next begins behind it.
+        let _ = sink.round(&mut courier, &*letters, seconds);
+        seconds += 600;
+        assert!(seconds < 600 * 20, "not all arrived");
+    }
+    let left = block_on(letters.untold(Untold::default())).unwrap();
+    assert_eq!(left.iter().map(|d| d.letter.id.n).collect::<Vec<_>>(), [3]);
+}
+
+/// Letters come in pages, of some lanes only.
+pub fn c116_letters_are_offered_by_lane_and_page(world: &dyn World) {
+    let case = Case::start(world);
+    let mut feed = Feed::default();
+    for (slot, policy) in [(0, strict()), (1, skipping()), (2, strict())] {
+        let keys = ["x", "y", "z"].map(|key| format!("{key}-{slot}"));
+        let entries = feed.events(slot, &keys.each_ref().map(String::as_str));
+        case.apply_with(Plan::each(|_| Act::Fail("cause")), policy, &entries);
+    }
+    let letters = world.letters();
+    let page = |lanes: Option<Vec<u16>>, after: Option<&Detail>, limit| {
+        let page = block_on(letters.untold(Untold {
+            lanes: lanes.map(|slots| slots.into_iter().map(lane).collect()),
+            after: after.map(|detail| (detail.letter.since, detail.letter.id)),
+            limit,
+        }));
+        page.unwrap()
+    };
+    let all = page(None, None, 100);
+    assert_eq!(all.len(), 9);
+    let mut walked: Vec<Detail> = Vec::new();
+    loop {
+        let next = page(None, walked.last(), 2);
+        if next.is_empty() {
+            break;
+        }
+        walked.extend(next);
+    }
+    assert_eq!(walked, all, "each once, in the same order");
+    let slots = |page: Vec<Detail>| -> Vec<u16> { page.iter().map(|d| d.letter.id.lane.slot).collect() };
+    assert_eq!(slots(page(Some(vec![1, 2]), None, 100)), [1, 1, 1, 2, 2, 2]);
+    assert_eq!(slots(page(Some(Vec::new()), None, 100)), [0; 0]);
 }
 
 /// The owner hears of a redrive at once.

@@ -511,6 +511,9 @@ macro_rules! inbox_cases {
             dead_letters::c112_a_key_that_dies_again_is_told_again,
             dead_letters::c114_parked_keys_are_counted_by_state,
             dead_letters::c113_a_decision_rings_the_bell,
+            dead_letters::c114_a_mark_is_for_one_death,
+            dead_letters::c115_a_refused_letter_holds_back_no_other,
+            dead_letters::c116_letters_are_offered_by_lane_and_page,
             random::c080_random_failures_keep_every_promise,
         }
     };

@@ -122,6 +122,39 @@ impl Default for Filter {
     }
 }
 
+/// Where a letter stands in the order in which letters are offered: by age, then by position.
+pub type Place = (Timestamp, Id);
+
+/// Which letters to offer to a sink.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untold {
+    /// Only of these lanes.
+    pub lanes: Option<Vec<LaneId>>,
+    /// Only those behind this one.
+    pub after: Option<Place>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+impl Default for Untold {
+    fn default() -> Self {
+        Self {
+            lanes: None,
+            after: None,
+            limit: 100,
+        }
+    }
+}
+
+/// A letter that a sink has taken: this death of the event, and no later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// The event.
+    pub id: Id,
+    /// When it had failed last.
+    pub failed_at: Timestamp,
+}
+
 /// A line of a list. Nothing in it is unredacted data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Letter {

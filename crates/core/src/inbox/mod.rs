@@ -61,6 +61,8 @@ pub enum Start {
     Earliest,
     /// After what the stream holds now.
     Now,
+    /// At the first event of each lane that the stream took at or after this time; one to come: as [`Start::Now`].
+    At(Timestamp),
 }
 
 /// A key as the inbox knows it: an event without a key is one of its own, named by its id.

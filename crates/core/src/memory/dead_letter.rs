@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::dead_letter::redact::Redactor;
 use crate::dead_letter::{
-    Audit, Books, Decided, Detail, Filter, Id, Letter, ParkedKeys, Raw, State, Which, check_reason, not_here,
+    Audit, Books, Decided, Detail, Filter, Id, Letter, ParkedKeys, Raw, State, Told, Untold, Which,
+    check_reason, not_here,
 };
 use crate::error::{Code, Error, Result};
 use crate::inbox::KeyRef;
@@ -116,24 +117,43 @@ impl DeadLetters for MemoryDeadLetters {
         })
     }
 
-    fn untold(&self, limit: u32) -> BoxFuture<'_, Result<Vec<Detail>>> {
+    fn untold(&self, which: Untold) -> BoxFuture<'_, Result<Vec<Detail>>> {
         Box::pin(async move {
             let contents = self.inbox.contents();
-            let dead = heads(&contents).filter(|row| row.state == State::Dead);
-            let mut rows: Vec<Raw> = dead.chain(skipped(&contents)).collect();
-            rows.retain(|row| !contents.told.contains(&row.id));
+            let mut rows: Vec<Raw> = offered(&contents).collect();
+            rows.retain(|row| is_wanted(row, &which) && !contents.told.contains(&row.id));
             rows.sort_by_key(|row| (row.since, row.id));
-            rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+            rows.truncate(usize::try_from(which.limit).unwrap_or(usize::MAX));
             Ok(rows.iter().map(|row| row.detail(&self.redactor)).collect())
         })
     }
 
-    fn told(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<()>> {
+    fn told(&self, letters: Vec<Told>) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
-            self.inbox.update(|contents| contents.told.extend(ids));
+            self.inbox.update(|contents| {
+                let here: BTreeMap<Id, Timestamp> =
+                    offered(contents).map(|row| (row.id, row.failed_at)).collect();
+                let same = |told: &Told| here.get(&told.id) == Some(&told.failed_at);
+                let ids = letters.into_iter().filter(same).map(|told| told.id);
+                contents.told.extend(ids);
+            });
             Ok(())
         })
     }
+}
+
+/// What a sink may be offered.
+fn offered(contents: &Contents) -> impl Iterator<Item = Raw> {
+    let dead = heads(contents).filter(|row| row.state == State::Dead);
+    dead.chain(skipped(contents))
+}
+
+fn is_wanted(row: &Raw, which: &Untold) -> bool {
+    let here = which
+        .lanes
+        .as_ref()
+        .is_none_or(|lanes| lanes.contains(&row.id.lane));
+    here && which.after.is_none_or(|after| (row.since, row.id) > after)
 }
 
 fn heads(contents: &Contents) -> impl Iterator<Item = Raw> {

@@ -14,7 +14,8 @@ use crate::limits;
 use crate::memory::{Bell, Clock};
 use crate::store::{BoxFuture, Doorbell, Sink, StreamStore};
 use crate::stream::{
-    Appended, Capabilities, Entry, EntryId, LaneAppend, Lost, Numbered, Page, Register, Registers,
+    Appended, Capabilities, Entry, EntryId, LaneAppend, Locator, Lost, Numbered, Page, Place, Register,
+    Registers,
 };
 use crate::time::Timestamp;
 
@@ -346,6 +347,17 @@ impl StreamStore for MemoryStream {
             lanes: contents.registers.iter().map(|(l, r)| (*l, *r)).collect(),
         };
         Box::pin(async move { Ok(registers) })
+    }
+
+    fn locate(&self, from: Timestamp) -> BoxFuture<'_, Result<Vec<(LaneId, Place)>>> {
+        let contents = self.lock();
+        let mut locator = Locator::new(from);
+        for (position, Stored { lane, entry, at, .. }) in &contents.entries {
+            locator.entry(*lane, EntryId(0, *position), (entry.n, entry.chain), *at);
+        }
+        let registers: Vec<_> = contents.registers.iter().map(|(l, r)| (*l, *r)).collect();
+        let places = locator.places(&registers, &contents.lost);
+        Box::pin(async move { places })
     }
 
     fn lost(&self) -> BoxFuture<'_, Result<Vec<Lost>>> {

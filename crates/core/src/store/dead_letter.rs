@@ -1,6 +1,8 @@
 //! Dead letters as people see and decide about them. Values of [`DeadLetters`] are bound to one consumer.
 
-use crate::dead_letter::{Audit, Books, Decided, Detail, Filter, Id, Letter, ParkedKeys, Which};
+use crate::dead_letter::{
+    Audit, Books, Decided, Detail, Filter, Id, Letter, ParkedKeys, Told, Untold, Which,
+};
 use crate::error::Result;
 use crate::store::BoxFuture;
 use crate::time::Timestamp;
@@ -42,10 +44,10 @@ pub trait DeadLetters: Send + Sync {
     fn parked_keys(&self) -> BoxFuture<'_, Result<ParkedKeys>>;
 
     /// Dead and skipped events that no sink has taken yet, oldest first.
-    fn untold(&self, limit: u32) -> BoxFuture<'_, Result<Vec<Detail>>>;
+    fn untold(&self, which: Untold) -> BoxFuture<'_, Result<Vec<Detail>>>;
 
-    /// A sink has taken these. A key that is redriven and dies again is told again.
-    fn told(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<()>>;
+    /// A sink has taken these. One that was redriven meanwhile and died again is another letter and stays untold.
+    fn told(&self, letters: Vec<Told>) -> BoxFuture<'_, Result<()>>;
 }
 
 /// Where a user wants to hear of dead letters. It receives redacted copies only, at least once each.

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::lane::LaneId;
 use crate::lease::Token;
 use crate::store::{BoxFuture, Doorbell};
-use crate::stream::{Appended, Capabilities, EntryId, LaneAppend, Lost, Page, Register, Registers};
+use crate::stream::{Appended, Capabilities, EntryId, LaneAppend, Lost, Page, Place, Register, Registers};
 
 /// Where a relay publishes. Users may implement it; [`Capabilities`] says what it can promise.
 ///
@@ -39,6 +39,13 @@ pub trait StreamStore: Doorbell {
 
     /// Every lane's register.
     fn registers(&self) -> BoxFuture<'_, Result<Registers>>;
+
+    /// The place of each lane before its first entry that the stream took at or after `from`; a lane without one: after
+    /// its last. From one snapshot; reads every entry.
+    ///
+    /// # Errors
+    /// [`crate::Code::Gap`]: entries right before that one are trimmed, so that it may not be the first.
+    fn locate(&self, from: crate::Timestamp) -> BoxFuture<'_, Result<Vec<(LaneId, Place)>>>;
 
     /// Ranges declared lost.
     fn lost(&self) -> BoxFuture<'_, Result<Vec<Lost>>>;

@@ -11,6 +11,8 @@
 //! # What it does not promise
 //! Nothing across lanes. Nothing about how long entries stay: `retain` and the readers' holds decide that.
 
+mod locate;
+
 use std::fmt;
 
 use sha2::{Digest, Sha256};
@@ -19,6 +21,8 @@ use uuid::Uuid;
 use crate::event::Event;
 use crate::lane::LaneId;
 use crate::lease::Token;
+
+pub use locate::Locator;
 
 /// A hash over all event ids of a lane up to some n: two histories that share a number differ here.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -179,6 +183,17 @@ impl Capabilities {
             "at least once"
         }
     }
+}
+
+/// Where a reader may begin in a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// After this number.
+    pub n: u64,
+    /// The chain there.
+    pub chain: Chain,
+    /// Every entry of the lane up to here has at most that number.
+    pub cursor: EntryId,
 }
 
 /// A page of entries.

@@ -250,6 +250,7 @@ fn consumer_failed(effect: &consumer::Effect, unknown: bool) -> consumer::Input 
     match effect {
         C::Hold(_) => I::Held(no(unknown)),
         C::Registers => I::Registers(no(unknown)),
+        C::Locate(_) => I::Located(no(unknown)),
         C::Discover(_) => I::Discovered(no(unknown)),
         C::Read { .. } => I::Page(no(unknown)),
         C::Apply(_) => I::Applied(no(unknown)),

@@ -7,7 +7,7 @@ use tidegate::inbox::{self, Start};
 use tidegate::outbox::relay;
 use tidegate::stores::sqlite::projection::SqliteProjection;
 use tidegate::stores::sqlite::{Database, InboxOptions, SqliteInbox, SqliteStream};
-use tidegate::{Code, Consumer, Error, Relay, Worker};
+use tidegate::{Code, Consumer, Error, Relay, Timestamp, Worker};
 
 use crate::config::{self, Config, Policy};
 use crate::error::Failure;
@@ -75,7 +75,7 @@ async fn consumer(
     let inbox = SqliteInbox::open(database, name, inbox_options(declared)).await?;
     let applier = Arc::new(inbox.applier(projection));
     let stream = stream(config, places, &declared.stream).await?;
-    let consumer = Consumer::new(name, stream, Arc::new(inbox), applier, start(declared.start)?);
+    let consumer = Consumer::new(name, stream, Arc::new(inbox), applier, start(declared.start));
     let consumer = consumer.options(|options| {
         options.hold.ttl = declared.ttl;
         options.hold.label = label();
@@ -86,15 +86,11 @@ async fn consumer(
     Ok(consumer.build()?)
 }
 
-fn start(declared: config::Start) -> Result<Start, Failure> {
+fn start(declared: config::Start) -> Start {
     match declared {
-        config::Start::Earliest => Ok(Start::Earliest),
-        config::Start::Now => Ok(Start::Now),
-        config::Start::At(_) => Err(Error::new(
-            Code::ConfigInvalid,
-            "start = at:TIME is not built into this binary yet; use earliest or now",
-        )
-        .into()),
+        config::Start::Earliest => Start::Earliest,
+        config::Start::Now => Start::Now,
+        config::Start::At(time) => Start::At(Timestamp::from_micros(time.as_microsecond())),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::error::{Error, Reply};
 use crate::lane::ownership::{self, Change, Ownership};
 use crate::lane::{Held, Hold, LaneId};
 use crate::lease::{Nonce, Token};
-use crate::stream::{EntryId, Page, Register, Registers};
+use crate::stream::{Chain, EntryId, Page, Place, Registers};
 use crate::time::{Now, Ticks, Timestamp};
 
 use lane::{Lane, State};
@@ -90,6 +90,8 @@ pub enum Input {
     Held(Reply<Held<Position>>),
     /// Reply to [`Effect::Registers`].
     Registers(Reply<Registers>),
+    /// Reply to [`Effect::Locate`].
+    Located(Reply<Vec<(LaneId, Place)>>),
     /// Reply to [`Effect::Discover`].
     Discovered(Reply<()>),
     /// Reply to [`Effect::Read`].
@@ -111,6 +113,8 @@ pub enum Effect {
     Hold(Hold),
     /// Read the stream's registers.
     Registers,
+    /// Find where each lane's entries since this time begin.
+    Locate(Timestamp),
     /// Create positions for lanes met for the first time.
     Discover(Vec<(LaneId, Position)>),
     /// Read a page of these lanes.
@@ -207,6 +211,7 @@ pub struct Machine {
     reading: Option<Flight>,
     applying: Option<Flight>,
     asking: bool,
+    locating: bool,
     discovering: Option<Vec<LaneId>>,
     moving: Option<Vec<(LaneId, EntryId)>>,
     incarnation: Option<Uuid>,
@@ -243,6 +248,7 @@ impl Machine {
             reading: None,
             applying: None,
             asking: false,
+            locating: false,
             discovering: None,
             moving: None,
             incarnation: None,
@@ -280,6 +286,11 @@ impl Machine {
         }
     }
 
+    /// Lanes owned.
+    pub fn lanes(&self) -> impl Iterator<Item = LaneId> {
+        self.lanes.keys().copied()
+    }
+
     /// This worker's nonce.
     pub fn member(&self) -> Nonce {
         self.own.member()
@@ -296,7 +307,7 @@ impl Machine {
 
     fn quiet(&self) -> bool {
         let in_flight = self.reading.is_some() || self.applying.is_some() || self.discovering.is_some();
-        let asking = self.asking || self.own.asking();
+        let asking = self.asking || self.locating || self.own.asking();
         let waiting = self.bell || self.more || self.lanes.values().any(|l| l.ahead() > 0);
         // Registers read before the first hold tell of lanes that have no position yet.
         let met = self.asked && self.registers.keys().all(|id| self.known.contains(id));
@@ -354,6 +365,7 @@ impl Machine {
             }
             Input::Held(reply) => self.on_held(now, reply, out),
             Input::Registers(reply) => self.on_registers(now, reply, out),
+            Input::Located(reply) => self.on_located(now, reply, out),
             Input::Discovered(reply) => self.on_discovered(now, reply, out),
             Input::Page(reply) => self.on_page(now, reply, out),
             Input::Applied(reply) => self.on_applied(now, reply, out),
@@ -444,15 +456,17 @@ impl Machine {
             // Whether this consumer has positions decides where it starts; the first hold tells, and asks again.
             return;
         };
+        if let (true, Start::At(time), None) = (new, self.options.start, &self.began) {
+            if !self.locating {
+                self.locating = true;
+                out.push(Effect::Locate(time));
+            }
+            return;
+        }
         let now = new && self.options.start == Start::Now;
         let began = self.began.get_or_insert_with(|| {
-            let at = |r: &Register| Position {
-                hw: r.n,
-                chain: r.chain,
-                ..Position::EARLIEST
-            };
             let lanes = registers.lanes.iter().filter(|_| now);
-            lanes.map(|(id, r)| (*id, at(r))).collect()
+            lanes.map(|(id, r)| (*id, after(r.n, r.chain))).collect()
         });
         let fresh = registers.lanes.iter().filter(|(id, _)| !self.known.contains(id));
         let start = |id: &LaneId| began.get(id).copied().unwrap_or(Position::EARLIEST);
@@ -460,6 +474,24 @@ impl Machine {
         if !positions.is_empty() && self.discovering.is_none() {
             self.discovering = Some(positions.iter().map(|(id, _)| *id).collect());
             out.push(Effect::Discover(positions));
+        }
+    }
+
+    fn on_located(&mut self, now: Ticks, reply: Reply<Vec<(LaneId, Place)>>, out: &mut Vec<Effect>) {
+        self.locating = false;
+        match reply {
+            Reply::Done(places) => {
+                let begin = |(id, place): (LaneId, Place)| {
+                    let position = Position {
+                        cursor: place.cursor,
+                        ..after(place.n, place.chain)
+                    };
+                    (id, position)
+                };
+                self.began = Some(places.into_iter().map(begin).collect());
+                self.ask = true;
+            }
+            Reply::Refused(error) | Reply::Unknown(error) => self.outage(now, &error, out),
         }
     }
 
@@ -807,4 +839,13 @@ impl Machine {
 fn current<'a>(lanes: &'a mut BTreeMap<LaneId, Lane>, flight: &Flight, id: LaneId) -> Option<&'a mut Lane> {
     let epoch = flight.iter().find(|(lane, _)| *lane == id)?.1;
     lanes.get_mut(&id).filter(|l| l.epoch == epoch)
+}
+
+/// A start that passes over everything up to this number.
+fn after(hw: u64, chain: Chain) -> Position {
+    Position {
+        hw,
+        chain,
+        ..Position::EARLIEST
+    }
 }

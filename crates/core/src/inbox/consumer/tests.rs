@@ -8,7 +8,7 @@ use crate::event::Draft;
 use crate::inbox::{Applied, LaneApplied, Position, Start};
 use crate::lane::{Held, LaneId, Lineage, Owned};
 use crate::lease::{Nonce, Token};
-use crate::stream::{Chain, Entry, EntryId, Page, Register, Registers};
+use crate::stream::{Chain, Entry, EntryId, Page, Place, Register, Registers};
 use crate::time::{Now, Ticks, Timestamp};
 
 const LANE: LaneId = LaneId {
@@ -297,6 +297,68 @@ fn a_start_at_now_skips_nothing_that_came_after_the_first_look() {
     // A lane that the stream did not have then has three events now.
     m.step(at(1100), Input::Tick);
     assert_eq!(starts(&m.step(at(1101), two_lanes(9, 3))), Some(vec![(1, 0)]));
+}
+
+fn located(first: u64, second: u64) -> Input {
+    let place = |slot, n| {
+        let place = Place {
+            n,
+            chain: chain(n),
+            cursor: EntryId(0, n),
+        };
+        (LaneId { slot, ..LANE }, place)
+    };
+    Input::Located(Reply::Done(vec![place(0, first), place(1, second)]))
+}
+
+#[test]
+fn a_start_at_a_time_asks_where_that_is_and_lanes_met_later_start_at_their_first_event() {
+    let time = Timestamp::from_micros(77);
+    let mut m = Machine::new(Options::new(Start::At(time)), Nonce(1));
+    m.step(at(0), Input::Tick);
+    m.step(at(1), held(0, Vec::new()));
+    assert_eq!(m.step(at(2), registers(9)), vec![Effect::Locate(time)]);
+    assert!(!m.status().quiet);
+    // A lane that was not there at the look has its place in the reply.
+    assert!(m.step(at(3), located(4, 2)).contains(&Effect::Registers));
+    assert_eq!(
+        starts(&m.step(at(4), two_lanes(9, 3))),
+        Some(vec![(0, 4), (1, 2)])
+    );
+}
+
+#[test]
+fn a_start_at_a_time_waits_until_the_place_is_known() {
+    let mut m = Machine::new(Options::new(Start::At(Timestamp::default())), Nonce(1));
+    m.step(at(0), Input::Tick);
+    m.step(at(1), held(0, Vec::new()));
+    m.step(at(2), registers(9));
+    m.step(
+        at(3),
+        Input::Located(Reply::Refused(crate::Error::new(crate::Code::Gap, "trimmed"))),
+    );
+    let mut located_again = false;
+    for millis in (100..5_000).step_by(100) {
+        for effect in m.step(at(millis), Input::Tick) {
+            assert!(!matches!(effect, Effect::Discover(_)), "nothing is passed over");
+            if effect == Effect::Registers {
+                let effects = m.step(at(millis), registers(9));
+                located_again |= effects.iter().any(|e| matches!(e, Effect::Locate(_)));
+                assert_eq!(starts(&effects), None);
+            }
+        }
+    }
+    assert!(located_again);
+}
+
+#[test]
+fn a_start_at_a_time_is_for_a_new_consumer_only() {
+    let mut m = Machine::new(Options::new(Start::At(Timestamp::default())), Nonce(1));
+    m.step(at(0), Input::Tick);
+    m.step(at(1), held(2, vec![(LANE, position(4))]));
+    let effects = m.step(at(2), two_lanes(9, 3));
+    assert!(!effects.iter().any(|e| matches!(e, Effect::Locate(_))));
+    assert_eq!(starts(&effects), Some(vec![(0, 0), (1, 0)]));
 }
 
 #[test]

@@ -185,6 +185,7 @@ impl Stores {
         Ok(match effect {
             C::Hold(hold) => I::Held(reply(inbox.hold(hold))),
             C::Registers => I::Registers(reply(self.stream.registers())),
+            C::Locate(time) => I::Located(reply(self.stream.locate(time))),
             C::Discover(lanes) => {
                 let registered = reply(inbox.register(lanes));
                 let stream = self.stream.contents();

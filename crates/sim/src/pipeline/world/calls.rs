@@ -131,7 +131,9 @@ impl World {
         use relay::Effect as R;
         match effect {
             Effect::Relay(R::Append(_) | R::Register(_) | R::Declare(..))
-            | Effect::Consumer(consumer::Effect::Registers | consumer::Effect::Read { .. }) => 1,
+            | Effect::Consumer(
+                consumer::Effect::Registers | consumer::Effect::Locate(_) | consumer::Effect::Read { .. },
+            ) => 1,
             Effect::Relay(_) => 0,
             Effect::Consumer(_) => 2,
         }

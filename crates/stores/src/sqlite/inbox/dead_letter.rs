@@ -2,11 +2,12 @@
 
 use rusqlite::{Row, params};
 use tidegate_core::dead_letter::{
-    Audit, Books, Decided, Detail, Filter, Id, Letter, ParkedKeys, Raw, State, Which, check_reason, not_here,
+    Audit, Books, Decided, Detail, Filter, Id, Letter, ParkedKeys, Raw, State, Told, Untold, Which,
+    check_reason, not_here,
 };
 use tidegate_core::inbox::KeyRef;
 use tidegate_core::inbox::transaction::{Ledger, Tally};
-use tidegate_core::lane::Lineage;
+use tidegate_core::lane::{LaneId, Lineage};
 use tidegate_core::store::{BoxFuture, DeadLetters};
 use tidegate_core::{Code, Error, Result, Timestamp, Uuid};
 
@@ -98,29 +99,41 @@ impl DeadLetters for SqliteInbox {
             .read(move |sql| sql.query("reading the books", include_str!("books.sql"), [consumer], books))
     }
 
-    fn untold(&self, limit: u32) -> BoxFuture<'_, Result<Vec<Detail>>> {
+    fn untold(&self, which: Untold) -> BoxFuture<'_, Result<Vec<Detail>>> {
         let (consumer, redactor) = (self.consumer, self.options.redactor.clone());
         self.database.read(move |sql| {
+            let lanes = which.lanes.as_deref().map(lanes_json).transpose()?;
+            let (since, id) = which.after.unzip();
+            let params = params![
+                consumer,
+                which.limit,
+                lanes,
+                since.map_or(i64::MIN, Timestamp::as_micros),
+                id.map_or([0; 16], |id| *id.lane.lineage.0.as_bytes()),
+                id.map_or(0, |id| id.lane.slot),
+                id.map_or(0, |id| id.n.cast_signed()),
+            ];
             let rows = sql.query(
                 "reading untold dead letters",
                 include_str!("untold.sql"),
-                params![consumer, limit],
+                params,
                 raw,
             )?;
             Ok(rows.iter().map(|row| row.detail(&redactor)).collect())
         })
     }
 
-    fn told(&self, ids: Vec<Id>) -> BoxFuture<'_, Result<()>> {
+    fn told(&self, letters: Vec<Told>) -> BoxFuture<'_, Result<()>> {
         let consumer = self.consumer;
         self.database.write(move |sql| {
-            let taken: Vec<_> = ids
+            let taken: Vec<_> = letters
                 .iter()
-                .map(|id| {
+                .map(|Told { id, failed_at }| {
                     (
                         row::lineage_hex(id.lane.lineage),
                         id.lane.slot,
                         id.n.cast_signed(),
+                        failed_at.as_micros(),
                     )
                 })
                 .collect();
@@ -131,6 +144,14 @@ impl DeadLetters for SqliteInbox {
             Ok(())
         })
     }
+}
+
+fn lanes_json(lanes: &[LaneId]) -> Result<String> {
+    let lanes: Vec<_> = lanes
+        .iter()
+        .map(|lane| (row::lineage_hex(lane.lineage), lane.slot))
+        .collect();
+    row::json(&lanes)
 }
 
 fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {

@@ -10,7 +10,9 @@ mod read;
 use tidegate_core::lane::LaneId;
 use tidegate_core::lease::Token;
 use tidegate_core::store::{BoxFuture, Doorbell, Sink, StreamStore};
-use tidegate_core::stream::{Appended, Capabilities, EntryId, LaneAppend, Lost, Page, Register, Registers};
+use tidegate_core::stream::{
+    Appended, Capabilities, EntryId, LaneAppend, Lost, Page, Place, Register, Registers,
+};
 use tidegate_core::{Result, Timestamp, Uuid, limits};
 
 use super::columns::{json_of, signed};
@@ -151,6 +153,11 @@ impl StreamStore for SqliteStream {
     fn registers(&self) -> BoxFuture<'_, Result<Registers>> {
         let id = self.id;
         self.db.read(move |sql| read::registers(sql, id))
+    }
+
+    fn locate(&self, from: Timestamp) -> BoxFuture<'_, Result<Vec<(LaneId, Place)>>> {
+        let id = self.id;
+        self.db.read(move |sql| read::locate(sql, id, from))
     }
 
     fn lost(&self) -> BoxFuture<'_, Result<Vec<Lost>>> {

@@ -2,7 +2,7 @@
 
 use rusqlite::Row;
 use tidegate_core::lane::{LaneId, Lineage};
-use tidegate_core::stream::{Entry, EntryId, Lost, Page, Register, Registers};
+use tidegate_core::stream::{Entry, EntryId, Locator, Lost, Page, Place, Register, Registers};
 use tidegate_core::{Result, Timestamp, Uuid};
 
 use super::{base, json_lanes, rowid};
@@ -93,6 +93,20 @@ pub(super) fn registers(sql: &Sql<'_>, stream: i64) -> Result<Registers> {
         },
     )?;
     Ok(Registers { incarnation, lanes })
+}
+
+/// One pass over the entries' heads: times need not rise with positions.
+pub(super) fn locate(sql: &Sql<'_>, stream: i64, from: Timestamp) -> Result<Vec<(LaneId, Place)>> {
+    let mut locator = Locator::new(from);
+    let range = (rowid(stream, 1), rowid(stream, u64::MAX));
+    sql.each("stream locate", include_str!("locate.sql"), range, |row| {
+        let id = EntryId(0, unsigned(row.get::<_, i64>(0)? - base(stream)));
+        let (n, chain) = (number(row, 3)?, chain(row, 4)?);
+        locator.entry(lane(row, 1)?, id, (n, chain), Timestamp::from_micros(row.get(5)?));
+        Ok(())
+    })?;
+    let registers = registers(sql, stream)?;
+    locator.places(&registers.lanes, &lost(sql, stream)?)
 }
 
 pub(super) fn lost(sql: &Sql<'_>, stream: i64) -> Result<Vec<Lost>> {
