@@ -84,6 +84,9 @@ pub fn run(args: &Args, json: bool) -> Result<Ending, Failure> {
     let mut folder = Folder::open(args.keep.as_deref())?;
     let ending = perform(args, json, loaded, &interrupt, &mut folder);
     wait_until_closed(CLOSE_PATIENCE);
+    if let (Err(_), Some(dir)) = (&ending, folder.stays()) {
+        output::warn(format!("files and logs: {}", dir.display()));
+    }
     Ok(ending?)
 }
 
@@ -116,11 +119,18 @@ fn perform(
         Ok(()) => None,
     };
     let stage = Stage::open(folder.path());
-    let mut report = audit::audit(&stage, &played, failed.is_none())?;
-    report.seed = args.seed;
-    report.lines_refused = loaded.refused;
-    report.unfinished = failed.as_ref().map(|error| error.context().to_owned());
-    report.kept_in = folder.stays().map(Into::into);
+    let report = match audit::audit(&stage, &played, failed.is_none()) {
+        Ok(report) => report,
+        // What ended the story may also keep the auditor from reading.
+        Err(error) => return Err(failed.unwrap_or(error)),
+    };
+    let report = Report {
+        seed: args.seed,
+        lines_refused: loaded.refused,
+        unfinished: failed.as_ref().map(|error| error.context().to_owned()),
+        kept_in: folder.stays().map(Into::into),
+        ..report
+    };
     Ok(Ending::Told(Box::new(report), failed))
 }
 

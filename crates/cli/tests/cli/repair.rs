@@ -384,6 +384,6 @@ fn lose(world: &World, n: i64) {
         .execute("delete from tidegate_entry where n > ?1", [n])
         .expect("lost");
     stream
-        .execute_batch(include_str!("../../src/demo/lose_tail.sql"))
+        .execute_batch(include_str!("../../src/demo/script/lose_tail.sql"))
         .expect("lost");
 }
