@@ -54,14 +54,14 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Seconds to wait while nothing moves
-    #[arg(long, value_name = "S", default_value_t = 30, hide = true)]
+    #[arg(long, value_name = "S", default_value_t = 60, hide = true)]
     pub patience: u64,
 }
 
 const ENDS: &str = "\
 A promise that the databases deny is broken: exit status 1. A promise whose fault met no data, as may happen with few \
 records, is not shown, which breaks nothing. A line that cannot be played is named and passed over, as by `emit`; the exit \
-status is then 2. When nothing moves for 30 s the story ends early with 4: what it waited for is named, and the files \
+status is then 2. When nothing moves for 60 s the story ends early with 4: what it waited for is named, and the files \
 and logs stay. SIGINT and SIGTERM end the workers, remove the folder unless it is kept, and exit with 130.";
 
 /// How the demo ended.
