@@ -190,12 +190,8 @@ impl Drain {
         tracing::info!(cause, ?limit, "draining; a second signal ends at once");
         let first = Instant::now();
         tokio::spawn(async move {
-            loop {
-                signals.next().await;
-                if first.elapsed() > ECHO {
-                    std::process::exit(EXIT_SECOND_SIGNAL);
-                }
-            }
+            signals.again(first).await;
+            std::process::exit(EXIT_SECOND_SIGNAL);
         });
         self.run(limit).await
     }
@@ -225,6 +221,16 @@ impl Signals {
         tokio::select! {
             _ = self.term.recv() => "SIGTERM",
             _ = self.int.recv() => "SIGINT",
+        }
+    }
+
+    /// Waits for one that came not sooner than 250 ms after `first`: an earlier one is its echo.
+    pub async fn again(&mut self, first: Instant) {
+        loop {
+            self.next().await;
+            if first.elapsed() > ECHO {
+                return;
+            }
         }
     }
 }

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate::dead_letter::redact::Redactor;
-use tidegate::dead_letter::{Audit, Books, Decided, Detail, Filter, Id, Letter, Told, Untold, Which};
+use tidegate::dead_letter::{
+    Audit, Books, Decided, Detail, Filter, Id, Letter, ParkedKeys, Told, Untold, Which,
+};
 use tidegate::inbox::{self, Delivered, Policy, Start};
 use tidegate::outbox::Settings;
 use tidegate::store::{Applier, BoxFuture, DeadLetterSink, DeadLetters, InboxStore, OutboxStore};
@@ -494,6 +496,10 @@ impl DeadLetters for Forgetful {
 
     fn books(&self) -> BoxFuture<'_, Result<Vec<Books>>> {
         self.letters.books()
+    }
+
+    fn parked_keys(&self) -> BoxFuture<'_, Result<ParkedKeys>> {
+        self.letters.parked_keys()
     }
 
     fn untold(&self, which: Untold) -> BoxFuture<'_, Result<Vec<Detail>>> {

@@ -54,8 +54,8 @@ pub fn load(file: Option<&Path>, key: &str, mut refuse: impl FnMut(String)) -> R
     if loaded.records.len() >= RECORDS_MIN {
         return Ok(loaded);
     }
-    Err(Failure::input(format!(
-        "{} good lines, {} refused; the demo needs at least {RECORDS_MIN} good ones",
+    Err(Failure::argument(format!(
+        "--data has {} good lines and {} refused; the demo needs at least {RECORDS_MIN} good ones",
         loaded.records.len(),
         loaded.refused
     )))

@@ -57,7 +57,7 @@ fn new(dir: &Path) -> Result<PathBuf> {
             "--keep {} exists and is not empty; name a new folder",
             dir.display()
         );
-        return Err(Error::new(Code::OptionsInvalid, context));
+        return Err(Error::new(Code::ArgumentInvalid, context));
     }
     std::fs::create_dir_all(dir).map_err(|e| io("making the --keep folder", e))?;
     Ok(dir.to_owned())

@@ -1,6 +1,7 @@
 //! SIGINT and SIGTERM to the demo itself: its workers end, and its folder goes.
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use tidegate::Result;
 use tidegate::drain::{EXIT_SECOND_SIGNAL, Signals};
@@ -25,7 +26,7 @@ impl Interrupt {
         let first = Arc::clone(&received);
         runtime.spawn(async move {
             let _ = first.set(signals.next().await);
-            signals.next().await;
+            signals.again(Instant::now()).await;
             std::process::exit(EXIT_SECOND_SIGNAL);
         });
         Ok(Self {

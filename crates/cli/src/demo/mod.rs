@@ -54,14 +54,14 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Seconds to wait while nothing moves
-    #[arg(long, value_name = "S", default_value_t = 30, hide = true)]
+    #[arg(long, value_name = "S", default_value_t = 60, hide = true)]
     pub patience: u64,
 }
 
 const ENDS: &str = "\
 A promise that the databases deny is broken: exit status 1. A promise whose fault met no data, as may happen with few \
 records, is not shown, which breaks nothing. A line that cannot be played is named and passed over, as by `emit`; the exit \
-status is then 2. When nothing moves for 30 s the story ends early with 4: what it waited for is named, and the files \
+status is then 2. When nothing moves for 60 s the story ends early with 4: what it waited for is named, and the files \
 and logs stay. SIGINT and SIGTERM end the workers, remove the folder unless it is kept, and exit with 130.";
 
 /// How the demo ended.
@@ -84,6 +84,9 @@ pub fn run(args: &Args, json: bool) -> Result<Ending, Failure> {
     let mut folder = Folder::open(args.keep.as_deref())?;
     let ending = perform(args, json, loaded, &interrupt, &mut folder);
     wait_until_closed(CLOSE_PATIENCE);
+    if let (Err(_), Some(dir)) = (&ending, folder.stays()) {
+        output::warn(format!("files and logs: {}", dir.display()));
+    }
     Ok(ending?)
 }
 
@@ -116,11 +119,18 @@ fn perform(
         Ok(()) => None,
     };
     let stage = Stage::open(folder.path());
-    let mut report = audit::audit(&stage, &played, failed.is_none())?;
-    report.seed = args.seed;
-    report.lines_refused = loaded.refused;
-    report.unfinished = failed.as_ref().map(|error| error.context().to_owned());
-    report.kept_in = folder.stays().map(Into::into);
+    let report = match audit::audit(&stage, &played, failed.is_none()) {
+        Ok(report) => report,
+        // What ended the story may also keep the auditor from reading.
+        Err(error) => return Err(failed.unwrap_or(error)),
+    };
+    let report = Report {
+        seed: args.seed,
+        lines_refused: loaded.refused,
+        unfinished: failed.as_ref().map(|error| error.context().to_owned()),
+        kept_in: folder.stays().map(Into::into),
+        ..report
+    };
     Ok(Ending::Told(Box::new(report), failed))
 }
 

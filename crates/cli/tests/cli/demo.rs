@@ -142,14 +142,20 @@ fn data_that_cannot_be_played_ends_before_anything_is_started() {
     said.fails(
         2,
         "line 200: is not JSON: unexpected character at column 1\n\
-         error: TG0004 an input line cannot be read as an event: 199 good lines, 1 refused; the demo needs at least 200 \
-         good ones\n  read on: tidegate explain TG0004\n",
+         error: TG0006 an argument is wrong or missing: --data has 199 good lines and 1 refused; the demo needs at least 200 \
+         good ones\n  read on: tidegate explain TG0006\n",
     );
     let said = world.run(&["demo", "--data", "nope.ndjson"]);
     said.fails(
         5,
         "error: TG0005 the named thing does not exist: nope.ndjson cannot be read: No such file or directory (os error 2)\n  \
          read on: tidegate explain TG0005\n",
+    );
+    let said = world.run(&["demo", "--keep", "."]);
+    said.fails(
+        2,
+        "error: TG0006 an argument is wrong or missing: --keep . exists and is not empty; name a new folder\n  read on: \
+         tidegate explain TG0006\n",
     );
     assert_eq!(world.names(), ["few.ndjson"]);
 }
@@ -246,6 +252,23 @@ fn workers_end_by_themselves_when_the_demo_is_killed() {
     playing.wait_for_the_end_of_workers();
 }
 
+/// The folder of a demo whose workers are started.
+fn folder(world: &World) -> PathBuf {
+    wait_for("the workers", || {
+        let folder = world.names().into_iter().next().map(|name| world.path(&name))?;
+        folder.join("consumer-2.log").exists().then_some(folder)
+    })
+}
+
+fn open(folder: &std::path::Path, file: &str) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(folder.join(file)).expect("opened");
+    connection
+        .busy_timeout(std::time::Duration::from_secs(20))
+        .expect("set");
+    connection
+}
+
+/// How many promises ended so.
 fn only(report: &Value, outcome: &str) -> usize {
     outcomes(report).values().filter(|o| *o == outcome).count()
 }
@@ -255,14 +278,7 @@ fn a_wait_that_runs_out_is_named_the_files_stay_and_no_promise_is_broken() {
     let world = World::new();
     let playing = Playing::start(&world, &["--json", "--patience", "1"]);
     // Whoever holds this lock keeps the stream from growing.
-    let folder = wait_for("the workers", || {
-        let folder = world.names().into_iter().next().map(|name| world.path(&name))?;
-        folder.join("consumer-2.log").exists().then_some(folder)
-    });
-    let stream = rusqlite::Connection::open(folder.join("stream.db")).expect("opened");
-    stream
-        .busy_timeout(std::time::Duration::from_secs(20))
-        .expect("set");
+    let stream = open(&folder(&world), "stream.db");
     stream.execute_batch("begin immediate").expect("locked");
     let said = playing.end();
     let report = said.json();
@@ -304,4 +320,25 @@ fn a_worker_that_ends_by_itself_is_named() {
     let message = error["error"]["message"].as_str().expect("text");
     assert!(message.starts_with("relay-3 ended by itself: "), "{message}");
     assert_eq!(said.json()["unfinished"], message);
+}
+
+#[test]
+fn what_the_service_meets_ends_the_story_at_once() {
+    let world = World::new();
+    let playing = Playing::start(&world, &["--json"]);
+    let refuse = "create trigger full before insert on flight begin select raise(abort, 'full'); end";
+    open(&folder(&world), "service.db")
+        .execute_batch(refuse)
+        .expect("refused from now on");
+    let said = playing.end();
+    let error: Value = serde_json::from_str(&said.err).expect("an error");
+    assert_eq!(
+        (said.status, &error["error"]["code"]),
+        (4, &"TG0010".into()),
+        "{said:?}"
+    );
+    assert_eq!(error["error"]["causes"][0], "full");
+    let report = said.json();
+    assert_eq!(report["unfinished"], error["error"]["message"]);
+    assert_eq!(report["promises_kept"], true, "{report}");
 }

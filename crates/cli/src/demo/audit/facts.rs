@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use tidegate::Result;
+use tidegate::stores::sqlite::{Clock as _, SystemClock};
 
 use super::super::report::Latency;
 use super::super::stage::Stage;
@@ -48,7 +49,7 @@ pub(super) struct Facts {
     pub(super) taken: BTreeMap<String, u64>,
     /// Events that such a relay had in hand.
     pub(super) planned: BTreeMap<String, u64>,
-    /// Lanes that have an owner.
+    /// Lanes that nobody can take, since the lease of an owner still runs.
     pub(super) owned: u64,
     pub(super) latency: Latency,
     pub(super) rate: f64,
@@ -157,9 +158,11 @@ impl Facts {
         }
         let outbox = count(service, "select count(*) from tidegate_outbox", [])?;
         self.waiting = outbox + count(target, "select count(*) from tidegate_inbox_parked_event", [])?;
-        let owned = "select count(*) from tidegate_lane where owner is not null";
-        let consumed = "select count(*) from tidegate_consumer_lane where owner is not null";
-        self.owned = count(service, owned, [])? + count(target, consumed, [])?;
+        let now = SystemClock.boot().as_micros();
+        let owned = "select count(*) from tidegate_lane where owner is not null and lease_until > ?1";
+        let consumed =
+            "select count(*) from tidegate_consumer_lane where owner is not null and lease_until > ?1";
+        self.owned = count(service, owned, [now])? + count(target, consumed, [now])?;
         Ok(())
     }
 }

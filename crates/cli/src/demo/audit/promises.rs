@@ -208,7 +208,7 @@ impl Case<'_> {
             "a drain is bounded and clean",
             drained.is_empty() || (clean == drained.len() && self.f.owned == 0),
             format!(
-                "{clean} of {} workers exited with 0 after SIGTERM, {} lanes still owned",
+                "{clean} of {} workers exited with 0 after SIGTERM, {} lanes not handed over",
                 drained.len(),
                 self.f.owned
             ),

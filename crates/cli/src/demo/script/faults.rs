@@ -10,9 +10,10 @@ use tidegate::{Code, Error, Result};
 
 use super::super::process::Process;
 use super::super::{io, sql};
+use super::wait::Patience;
 use super::{Play, Stop};
 
-/// A worker that has not met its armed fault by then meets it from outside.
+/// When nothing moved for so long and no worker met its armed fault, one meets it from outside.
 const FUSE: Duration = Duration::from_secs(10);
 /// A relay that stops while it holds a database's write lock is woken and stopped again, at most so often.
 const STOPS_MAX: u64 = 10;
@@ -95,13 +96,14 @@ impl Play<'_> {
 
     /// Waits for the armed fault.
     pub(super) fn strike(&mut self, fault: &'static Fault) -> Result<Strike, Stop> {
-        let given_up = Instant::now() + FUSE;
+        let mut quiet = Patience::new(FUSE, Instant::now());
         let fuse = self.fuse(fault);
         let mut at_point = true;
         let mut worker = None;
         self.wait(fault.name, |play| {
             // Who takes the fuse away decides: the worker at its point, or this line.
-            if at_point && Instant::now() > given_up && fs::remove_file(&fuse).is_ok() {
+            let given_up = quiet.is_out(play.moved()?, Instant::now());
+            if at_point && given_up && fs::remove_file(&fuse).is_ok() {
                 at_point = false;
                 play.signal_one(fault);
             }
@@ -186,6 +188,7 @@ pub fn lose_tail(stream: &mut Connection, count: u64) -> Result<usize> {
     let lost = tx
         .execute(include_str!("note_tail.sql"), [count.cast_signed()])
         .map_err(sql)?;
+    tx.execute(include_str!("drop_tail.sql"), []).map_err(sql)?;
     tx.execute_batch(include_str!("lose_tail.sql")).map_err(sql)?;
     tx.commit().map_err(sql)?;
     Ok(lost)

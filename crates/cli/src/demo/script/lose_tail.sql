@@ -1,4 +1,4 @@
-delete from tidegate_entry where (register, n) in (select register, n from lost_entry);
+-- The registers go back to the entries that are left.
 update tidegate_register set
   n = coalesce((select max(n) from tidegate_entry e where e.register = tidegate_register.id), 0),
   chain = coalesce(

@@ -22,14 +22,14 @@ impl From<Error> for Stop {
 }
 
 /// Runs out after a time in which nothing moved: a machine under load is slow, not stuck.
-struct Patience {
+pub(super) struct Patience {
     limit: Duration,
     seen: (u64, u64),
     since: Instant,
 }
 
 impl Patience {
-    fn new(limit: Duration, now: Instant) -> Self {
+    pub(super) fn new(limit: Duration, now: Instant) -> Self {
         Self {
             limit,
             seen: (0, 0),
@@ -37,7 +37,7 @@ impl Patience {
         }
     }
 
-    fn is_out(&mut self, seen: (u64, u64), now: Instant) -> bool {
+    pub(super) fn is_out(&mut self, seen: (u64, u64), now: Instant) -> bool {
         if seen != self.seen {
             self.seen = seen;
             self.since = now;
@@ -59,13 +59,18 @@ impl Play<'_> {
             if done(self)? {
                 return Ok(());
             }
-            let seen = (self.arrived()?, self.committed());
+            let seen = self.moved()?;
             self.progress.at(seen.0);
             if patience.is_out(seen, Instant::now()) {
                 return Err(self.timed_out(what).into());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// What moves while the demo does: events that arrived, and records that were committed.
+    pub(super) fn moved(&self) -> Result<(u64, u64)> {
+        Ok((self.arrived()?, self.committed()))
     }
 
     fn timed_out(&self, what: &str) -> Error {
