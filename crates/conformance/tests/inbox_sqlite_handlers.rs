@@ -92,6 +92,7 @@ impl World {
                 cursor: self.stream.last().unwrap().id,
             }],
             careful: false,
+            failures_max: 1000,
             now: NOW,
         };
         let applied = block_on(self.inbox.applier(handler).apply(request)).unwrap();
