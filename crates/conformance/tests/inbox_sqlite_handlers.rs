@@ -92,6 +92,7 @@ impl World {
                 cursor: self.stream.last().unwrap().id,
             }],
             careful: false,
+            failures_max: 1000,
             now: NOW,
         };
         let applied = block_on(self.inbox.applier(handler).apply(request)).unwrap();
@@ -376,7 +377,7 @@ fn projected(version: Option<&str>) -> SqliteProjection {
     SqliteProjection::new(projection(version)).unwrap()
 }
 
-/// Equal to applying the events one by one, with one upsert and one delete.
+/// Equal to applying the events one by one.
 #[test]
 fn h020_a_projection_is_the_fold_of_its_events() {
     let mut world = World::new(ACCOUNTS);
@@ -451,6 +452,72 @@ fn h022_a_projection_parks_what_cannot_be_a_row() {
             "k:negative data SQLITE_CONSTRAINT_CHECK balance >= 0",
         ]
     );
+}
+
+/// What a table refuses is refused too when a later event of the key, in the same batch, would have covered it.
+#[test]
+fn h025_a_later_event_does_not_hide_what_the_table_refuses() {
+    let good = || draft("a", 2);
+    for gone in [false, true] {
+        let mut world = World::new(ACCOUNTS);
+        world.publish(draft("b", 1));
+        world.publish(draft("a", -1));
+        let last = Draft::new("accounts", "a").header("op", "delete");
+        world.publish(if gone { last } else { good() });
+        let applied = world.apply(projected(None));
+        assert_eq!((applied.counts.applied, applied.counts.queued), (1, 2));
+        assert_eq!(
+            world.rows("select id, balance from account"),
+            [("b".into(), Some(1))]
+        );
+        let (key, ..) = &world.parked()[0];
+        assert_eq!(key, "k:a");
+    }
+}
+
+/// An integer that the database cannot hold parks its event; a float is one.
+#[test]
+fn h026_an_integer_beyond_64_bits_is_not_bent_into_a_float() {
+    let mut world = World::new("create table account (id text primary key, balance);");
+    let with = |key: &str, json: &str| {
+        Draft::new("accounts", key).payload("application/json", format!("{{\"balance\": {json}}}"))
+    };
+    world.publish(with("max", "9223372036854775807"));
+    world.publish(with("beyond", "9223372036854775808"));
+    world.publish(with("far", "99999999999999999999999"));
+    world.publish(with("real", "1e3"));
+    let applied = world.apply(projected(None));
+    assert_eq!((applied.counts.applied, applied.counts.parked), (2, 2));
+    let causes: Vec<_> = world
+        .parked()
+        .into_iter()
+        .map(|(_, class, cause)| (class, cause))
+        .collect();
+    let cause = ("decode".to_owned(), "too large in balance".to_owned());
+    assert_eq!(causes, [cause.clone(), cause]);
+    assert_eq!(
+        world.rows("select id, balance from account where typeof(balance) = 'integer'"),
+        [("max".into(), Some(i64::MAX))]
+    );
+    let real = "select typeof(balance), cast(balance as integer) from account where id = 'real'";
+    assert_eq!(world.rows(real), [("real".into(), Some(1000))]);
+}
+
+/// What is nested too deep for JSON readers is no concern where it is not declared, and is named where it is.
+#[test]
+fn h027_deep_nesting_neither_overflows_nor_misleads() {
+    let mut world = World::new("create table account (id text primary key, balance);");
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let with =
+        |key: &str, json: &str| Draft::new("accounts", key).payload("application/json", json.to_owned());
+    world.publish(with("other", &format!("{{\"other\": {deep}, \"balance\": 1}}")));
+    world.publish(with("mapped", &format!("{{\"balance\": {deep}}}")));
+    let applied = world.apply(projected(None));
+    assert_eq!((applied.counts.applied, applied.counts.parked), (1, 1));
+    let letter = world.letters().remove(0);
+    assert_eq!(letter.fingerprint, "too deep in balance");
+    let message = letter.message.into_string();
+    assert!(message.contains("127 levels"), "{message}");
 }
 
 /// A missing table or a key without an index is found before the first event.

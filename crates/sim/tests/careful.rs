@@ -9,7 +9,7 @@ use tidegate_core::inbox::apply::{apply, retry};
 use tidegate_core::inbox::block::block_on;
 use tidegate_core::inbox::handler::{Fault, each};
 use tidegate_core::inbox::transaction::ParkedState;
-use tidegate_core::inbox::{Batch, Delivered, LaneBatch, Options, Position, Retry};
+use tidegate_core::inbox::{Batch, Class, Delivered, LaneBatch, Options, Position, Retry};
 use tidegate_core::lane::{Hold, LaneId, Lineage};
 use tidegate_core::lease::{Nonce, Token};
 use tidegate_core::memory::inbox::{CommitFault, MemoryInbox, MemoryTx};
@@ -46,6 +46,21 @@ fn entries(count: u64) -> Vec<Entry> {
     (1..=count).map(entry).collect()
 }
 
+fn batch((member, token): (Nonce, Token), careful: bool) -> Batch {
+    Batch {
+        member,
+        lanes: vec![LaneBatch {
+            lane: LANE,
+            token,
+            entries: entries(9),
+            cursor: EntryId(0, 9),
+        }],
+        careful,
+        failures_max: 1000,
+        now: Timestamp::default(),
+    }
+}
+
 impl World {
     fn new() -> Self {
         let clock = Clock::default();
@@ -79,18 +94,8 @@ impl World {
         (member, held.owned[0].token)
     }
 
-    fn apply(&self, (member, token): (Nonce, Token), fails: &str, careful: bool) {
-        let batch = Batch {
-            member,
-            lanes: vec![LaneBatch {
-                lane: LANE,
-                token,
-                entries: entries(9),
-                cursor: EntryId(0, 9),
-            }],
-            careful,
-            now: Timestamp::default(),
-        };
+    fn apply(&self, tenure: (Nonce, Token), fails: &str, careful: bool) {
+        let batch = batch(tenure, careful);
         let handler = each(|_: &mut MemoryTx, _: &Delivered| match fails {
             "" => Ok(()),
             why => Err(Fault::poison(why, why)),
@@ -104,14 +109,40 @@ impl World {
         ));
     }
 
+    /// A careful call that the process does not live through: nothing is taken back once the handler met event `n`.
+    fn apply_and_die_at(&self, tenure: (Nonce, Token), n: u64) -> bool {
+        let died = Cell::new(false);
+        let handler = each(|_: &mut MemoryTx, event: &Delivered| {
+            if event.n == n {
+                return Err(self.die(&died));
+            }
+            Ok(())
+        });
+        let batch = batch(tenure, true);
+        let _ = block_on(apply(
+            &self.inbox,
+            &handler,
+            &self.options,
+            &str::to_owned,
+            &batch,
+        ));
+        died.get()
+    }
+
+    fn die(&self, died: &Cell<bool>) -> Fault {
+        if !died.replace(true) {
+            let next = self.inbox.commits() + 1;
+            self.inbox.fault_at(next, CommitFault::RequestLost);
+        }
+        Fault::Infrastructure(tidegate_core::Error::unknown("died"))
+    }
+
     /// A call that the process does not live through: nothing is taken back once the handler met event `n`.
     fn retry_and_die_at(&self, (member, token): (Nonce, Token), n: u64) -> bool {
         let died = Cell::new(false);
         let handler = each(|_: &mut MemoryTx, event: &Delivered| {
-            if event.n == n && !died.replace(true) {
-                let next = self.inbox.commits() + 1;
-                self.inbox.fault_at(next, CommitFault::RequestLost);
-                return Err(Fault::Infrastructure(tidegate_core::Error::unknown("died")));
+            if event.n == n && !died.get() {
+                return Err(self.die(&died));
             }
             Ok(())
         });
@@ -146,6 +177,70 @@ fn a_commit_that_fails_is_no_crash_of_the_event() {
     let contents = world.inbox.contents();
     assert!(contents.parked.is_empty(), "{:?}", contents.parked);
     assert_eq!(contents.position(LANE).unwrap().hw, 9);
+}
+
+#[test]
+fn a_crash_in_an_announced_batch_blames_the_event_that_ended_the_process() {
+    let mut world = World::new();
+    let mut crashes = 0;
+    loop {
+        let tenure = world.take_over();
+        if !world.apply_and_die_at(tenure, 5) {
+            break;
+        }
+        crashes += 1;
+        assert!(crashes < 10, "it is never found");
+    }
+    // One in the announced batch, then the ones that may be blamed.
+    assert_eq!(crashes, world.options.crashes_max + 1);
+    let contents = world.inbox.contents();
+    let parked = contents.parked.values().next().unwrap();
+    assert_eq!(
+        (parked.failure.class, parked.state),
+        (Class::Crash, ParkedState::Dead)
+    );
+    assert_eq!(parked.events.keys().next(), Some(&5));
+    assert_eq!(contents.parked.len(), 1);
+    assert!(contents.attempts.is_empty(), "{:?}", contents.attempts);
+}
+
+/// Each tenure gets a little further and ends at another event: nothing is blamed, and the end is reached.
+#[test]
+fn processes_that_end_at_different_events_blame_nobody() {
+    let mut world = World::new();
+    for n in [7, 1, 2, 3, 4, 5, 6, 7, 8, 9] {
+        let tenure = world.take_over();
+        assert!(world.apply_and_die_at(tenure, n), "event {n} was handled before");
+    }
+    let tenure = world.take_over();
+    world.apply(tenure, "", true);
+    let contents = world.inbox.contents();
+    assert!(
+        contents.parked.is_empty() && contents.attempts.is_empty(),
+        "{contents:?}"
+    );
+    assert_eq!(contents.position(LANE).unwrap().hw, 9);
+}
+
+/// An error of infrastructure in a doubtful range counts no crash, and the range stays doubtful.
+#[test]
+fn an_outage_in_a_doubtful_range_leaves_it_doubtful_and_counts_nothing() {
+    let mut world = World::new();
+    let tenure = world.take_over();
+    assert!(world.apply_and_die_at(tenure, 5));
+    for _ in 0..world.options.crashes_max + 3 {
+        let tenure = world.take_over();
+        let refused = world.inbox.commits() + 2;
+        world.inbox.fault_at(refused, CommitFault::Refused);
+        world.apply(tenure, "", true);
+        let contents = world.inbox.contents();
+        let ranges: Vec<_> = contents
+            .attempts
+            .iter()
+            .map(|((_, n), a)| (*n, a.upto, a.tenures))
+            .collect();
+        assert_eq!(ranges, [(1, 9, 0)]);
+    }
 }
 
 #[test]

@@ -173,7 +173,7 @@ impl Work for Consuming {
         let state = match () {
             () if status.stopped > 0 => State::Halted,
             () if status.gaps > 0 => State::Gap,
-            () if self.trouble.is_some() => State::Paused,
+            () if self.trouble.is_some() || status.breaker.is_some() => State::Paused,
             () if status.careful > 0 => State::Careful,
             () => State::Live,
         };
@@ -184,7 +184,11 @@ impl Work for Consuming {
             behind: status.behind,
             oldest: status.oldest,
             quiet: status.quiet,
-            trouble: self.trouble.text(),
+            trouble: status
+                .breaker
+                .as_deref()
+                .map(breaker)
+                .or_else(|| self.trouble.text()),
         }
     }
 }
@@ -301,7 +305,6 @@ impl Consuming {
             Note::Breaker(fingerprint, pause) => {
                 count("tidegate_consumer_breaker_total", 1);
                 tracing::error!(consumer = %self.name, %fingerprint, ?pause, "many keys fail for one reason; pausing");
-                self.trouble.note(format!("breaker: {fingerprint}"));
             }
             Note::Outage(error, pause) => {
                 count("tidegate_consumer_outages_total", 1);
@@ -310,6 +313,10 @@ impl Consuming {
             }
         }
     }
+}
+
+fn breaker(fingerprint: &str) -> String {
+    format!("breaker: many keys fail with {fingerprint}")
 }
 
 /// Tells the stream that nothing after the lowest cursor may be trimmed.

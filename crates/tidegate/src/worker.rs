@@ -27,9 +27,9 @@ pub enum State {
     Idle,
     /// Working, or waiting for work.
     Live,
-    /// Waiting for a store or stream to come back.
+    /// Waiting for a store or stream to come back, or for keys that all fail alike.
     Paused,
-    /// Taking events one by one after an unclean take-over.
+    /// Announcing what it is about to apply, after an unclean take-over.
     Careful,
     /// Waiting for entries that the stream lacks.
     Gap,

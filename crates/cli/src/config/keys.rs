@@ -328,13 +328,13 @@ pub(super) static TABLE_VERSION: Key = Key::new(
     "consumer.*.table.version",
     Kind::Sql,
     Unset,
-    "Column that holds the event's version; with it, an older event never overwrites a newer row.",
+    "Column that holds the event's version; with it, an older event never overwrites a newer row, and one without a version is parked.",
 );
 pub(super) static TABLE_COLUMN: Key = Key::new(
     "consumer.*.table.columns.*",
     Kind::Field,
     Required,
-    "Payload field that fills this column. An event without the field is parked. At least one column.",
+    "Payload field that fills this column. An event without the field is parked, and so is one without a key. At least one column.",
 );
 pub(super) static CONSUMER_BATCH_MAX: Key = Key::new(
     "consumer.*.batch_max",
@@ -346,7 +346,7 @@ pub(super) static CONSUMER_ATTEMPTS_MAX: Key = Key::new(
     "consumer.*.attempts_max",
     Kind::Count { min: 1, max: 1_000 },
     Text("8"),
-    "Failed attempts before a parked key waits for a person. 8 with back-off to 30s rides out short-lived causes.",
+    "Failed retries before a parked key waits for a person. They come after 1 s, 2 s, 4 s and so on up to 5 min: 8 take four minutes.",
 );
 pub(super) static CONSUMER_POLICY: Key = Key::new(
     "consumer.*.policy",
@@ -358,7 +358,7 @@ pub(super) static CONSUMER_BREAKER: Key = Key::new(
     "consumer.*.breaker",
     Kind::Count { min: 2, max: 10_000 },
     Text("16"),
-    "Distinct keys failing alike that mean an outage: the consumer pauses and parks no more. Raise it for noisy data.",
+    "Distinct keys failing alike that mean an outage: the consumer pauses, and each pause parks at most one more. Raise it for noisy data.",
 );
 pub(super) static CONSUMER_BACKOFF_MAX: Key = Key::new(
     "consumer.*.backoff_max",
@@ -367,7 +367,7 @@ pub(super) static CONSUMER_BACKOFF_MAX: Key = Key::new(
         max: HOUR,
     },
     Text("30s"),
-    "Longest pause between retries. It is also the longest wait after a repaired outage.",
+    "Longest pause of the consumer in an outage, and so the longest wait after its end. Parked keys have a schedule of their own: see `attempts_max`.",
 );
 pub(super) static CONSUMER_PARKED_MAX: Key = Key::new(
     "consumer.*.parked_max",
@@ -376,7 +376,7 @@ pub(super) static CONSUMER_PARKED_MAX: Key = Key::new(
         max: 10_000_000,
     },
     Text("100000"),
-    "Parked events of all keys. At the bound the lane halts: nothing is dropped. 100000 cost healthy keys nothing.",
+    "Parked events of all keys. At the bound the lane halts until there is room: nothing is dropped. 100000 cost healthy keys nothing.",
 );
 pub(super) static CONSUMER_PARKED_KEY_MAX: Key = Key::new(
     "consumer.*.parked_key_max",

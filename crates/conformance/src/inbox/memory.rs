@@ -156,7 +156,7 @@ fn view(contents: &Contents) -> Snapshot {
         attempts: contents
             .attempts
             .iter()
-            .map(|((lane, n), (_, tenures))| (lane.slot, *n, *tenures))
+            .map(|((lane, n), attempt)| (lane.slot, *n, attempt.tenures))
             .collect(),
     }
 }

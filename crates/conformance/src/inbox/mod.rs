@@ -94,11 +94,12 @@ pub struct Doomed {
     pub retry: Option<Duration>,
 }
 
-/// Two lanes; number 3 of lane 0 is the one.
+/// Three lanes; number 3 of lane 0 is the one.
 pub fn doomed_entries() -> Vec<Entry> {
     let mut feed = Feed::default();
     let mut entries = feed.events(0, &["a", "b", "bad", "a", "bad"]);
     entries.extend(feed.events(1, &["x", "y"]));
+    entries.extend(feed.events(2, &["z"; 12]));
     entries
 }
 
@@ -154,7 +155,7 @@ pub struct Snapshot {
     pub parked: Vec<ParkedView>,
     /// Skipped events: lane and number.
     pub skipped: Vec<(u16, u64)>,
-    /// Attempts without a result: lane, number and how many tenures.
+    /// What was announced and has no result: lane, first number, and how many tenures began it alone.
     pub attempts: Vec<(u16, u64, u32)>,
 }
 
@@ -355,6 +356,7 @@ impl<'w> Case<'w> {
             member: self.member,
             lanes: lanes.collect(),
             careful: false,
+            failures_max: 1000,
             now: NOW,
         }
     }
@@ -367,6 +369,17 @@ impl<'w> Case<'w> {
     /// Applies entries.
     pub fn apply_with(&self, plan: Plan, options: Options, entries: &[Entry]) -> Applied {
         let applied = block_on(self.world.applier(plan, options).apply(self.batch(entries))).unwrap();
+        self.world.snapshot().check();
+        applied
+    }
+
+    /// Applies entries in a call that ends after this many failures.
+    pub fn apply_up_to(&self, failures_max: usize, plan: Plan, entries: &[Entry]) -> Applied {
+        let batch = Batch {
+            failures_max,
+            ..self.batch(entries)
+        };
+        let applied = block_on(self.world.applier(plan, Options::default()).apply(batch)).unwrap();
         self.world.snapshot().check();
         applied
     }
@@ -478,6 +491,9 @@ macro_rules! inbox_cases {
             failures::c035_crashes_blame_the_one_event_and_nothing_else,
             failures::c036_a_crash_outside_careful_mode_blames_nobody,
             failures::c037_a_crash_while_retrying_is_found_out,
+            failures::c038_a_call_ends_after_so_many_failures,
+            failures::c039_a_doubtful_range_is_taken_a_few_at_a_time,
+            failures::c070_a_lane_that_halts_carefully_announces_nothing,
             retries::c040_retry_goes_head_first_and_unparks_with_the_last_event,
             retries::c041_a_newer_event_never_overtakes,
             retries::c042_a_key_is_dead_after_its_retries,

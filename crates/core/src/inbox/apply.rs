@@ -9,15 +9,22 @@
 //! ```
 //! The happy path has no savepoint and a constant number of statements: begin, lock, advance, commit, and one look at
 //! the parked keys when a lane has any.
+//!
+//! Each failure runs the events before it again, and whoever renews leases waits for the call: so it ends after
+//! [`Batch::failures_max`] of them. What is left comes with the next call.
+
+mod careful;
 
 use crate::dead_letter::redact::Redactor;
 use crate::error::{Code, Effect, Error, Result};
 use crate::inbox::handler::{self, Handler};
 use crate::inbox::sift::{self, Blame, Pass, Route, View, Waits};
 use crate::inbox::transaction::{Commit, InboxDb, InboxTx};
-use crate::inbox::{Applied, Batch, Class, Counts, Failure, LaneApplied, Options, Position, Verdict};
+use crate::inbox::{Applied, Batch, Class, Counts, Failed, Failure, LaneApplied, Options, Position, Verdict};
 use crate::lane::LaneId;
 use crate::lease::Token;
+
+use careful::Announcement;
 
 pub use crate::inbox::retry::retry;
 
@@ -65,8 +72,11 @@ where
         lanes: batch.lanes.iter().map(|_| Lane::default()).collect(),
         blame: None,
         suspects: None,
-        announced: None,
+        announcement: Announcement::None,
+        doubtful: Vec::new(),
+        alone: 0,
         counts: Counts::default(),
+        failed: 0,
         failures: Vec::new(),
     };
     let ended = run.passes().await;
@@ -97,10 +107,16 @@ struct Run<'r, 'db, D, H: ?Sized> {
     blame: Option<Blame>,
     /// How many of the next deliveries hold an event that failed without saying which.
     suspects: Option<usize>,
-    /// Careful mode: the event whose attempt is recorded and has no result yet.
-    announced: Option<(LaneId, u64, Token)>,
+    /// Careful mode: what is recorded and has no result yet.
+    announcement: Announcement,
+    /// Careful mode: lanes with events that were under way when a process ended. While there are any, the others wait.
+    doubtful: Vec<LaneId>,
+    /// Careful mode: events taken one at a time so far.
+    alone: usize,
     counts: Counts,
-    failures: Vec<String>,
+    /// Events blamed so far.
+    failed: usize,
+    failures: Vec<Failed>,
 }
 
 impl<'r, 'db, D, H> Run<'r, 'db, D, H>
@@ -108,13 +124,13 @@ where
     D: InboxDb,
     H: Handler<D::Tx<'db>> + ?Sized,
 {
-    /// One transaction after another until every lane has an outcome.
+    /// One transaction after another until every lane has an outcome, or the call has done enough.
     async fn passes(&mut self) -> Result<()> {
         for _ in 0..self.passes_max() {
-            if self.lanes.iter().all(|lane| lane.outcome.is_some()) {
+            if self.is_over() {
                 return Ok(());
             }
-            if self.batch.careful && self.blame.is_none() {
+            if self.batch.careful && self.is_unannounced() {
                 self.announce().await?;
             }
             self.pass().await?;
@@ -123,6 +139,11 @@ where
             Code::Internal,
             "a batch did not end: its handler answers differently each time",
         ))
+    }
+
+    fn is_over(&self) -> bool {
+        let all = self.lanes.iter().all(|lane| lane.outcome.is_some());
+        all || (self.blame.is_none() && (self.failed >= self.batch.failures_max || self.was_careful_enough()))
     }
 
     /// Far above what halving needs for every event to fail; only a handler without a stable answer gets there.
@@ -179,11 +200,15 @@ where
             if lane.outcome.is_some() {
                 continue;
             }
+            let waits = !self.doubtful.is_empty() && !self.doubtful.contains(&batch.lane);
             let Some(row) = locked.iter().find(|row| row.lane == batch.lane) else {
                 lane.outcome = Some(LaneApplied::Fenced);
                 continue;
             };
             lane.last = Some(row.position);
+            if waits {
+                continue;
+            }
             view.push(index, batch, lane.taken, row.clone());
         }
         view.merge();
@@ -191,7 +216,7 @@ where
     }
 
     fn limit(&self) -> usize {
-        if self.batch.careful {
+        if !self.doubtful.is_empty() {
             return 1;
         }
         self.suspects.map_or(usize::MAX, |suspects| (suspects / 2).max(1))
@@ -199,7 +224,7 @@ where
 
     async fn commit(&mut self, mut tx: D::Tx<'db>, route: Route) -> Result<()> {
         let advances = route.advances();
-        if advances.is_empty() {
+        if advances.is_empty() && self.is_unannounced() {
             self.committed(route);
             return Ok(());
         }
@@ -209,11 +234,8 @@ where
         if let Some(skipped) = &route.skip {
             tx.skip(skipped).await?;
         }
-        if self.batch.careful {
-            settle_attempts(&mut tx, &route).await?;
-        }
-        let moved = tx.advance(self.batch.member, &advances).await?;
-        if moved != advances.len() {
+        self.settle_announcement(&mut tx, &route).await?;
+        if !advances.is_empty() && tx.advance(self.batch.member, &advances).await? != advances.len() {
             return Err(Error::new(
                 Code::Internal,
                 "a lane row changed while it was locked",
@@ -230,16 +252,20 @@ where
     }
 
     fn committed(&mut self, route: Route) {
-        self.announced = None;
+        self.announcement = Announcement::None;
         self.counts += route.counts;
         self.suspects = self
             .suspects
             .map(|suspects| suspects.saturating_sub(route.deliver.len()))
             .filter(|suspects| *suspects > 0 && route.blamed.is_none());
         if let Some(blame) = self.blame.take_if(|_| route.blamed.is_some()) {
-            let recorded = !route.park.is_empty() || route.skip.is_some();
-            self.failures
-                .extend(recorded.then_some(blame.failure.fingerprint));
+            self.failed += 1;
+            let parked = route.park.first().map(|parked| &parked.key);
+            let key = parked.or(route.skip.as_ref().map(|skipped| &skipped.key));
+            self.failures.extend(key.map(|key| Failed {
+                key: key.clone(),
+                fingerprint: blame.failure.fingerprint,
+            }));
         }
         for lane in route.lanes {
             let known = &mut self.lanes[lane.batch];
@@ -262,38 +288,6 @@ where
         });
     }
 
-    /// Careful mode: records that the next event is about to be handled, and commits that. An event that this ended
-    /// the process for too often is blamed.
-    async fn announce(&mut self) -> Result<()> {
-        let mut tx = self.db.begin().await?;
-        let route = self.route(&mut tx).await?;
-        let Some(next) = route.deliver.first() else {
-            return Ok(());
-        };
-        let token = route.token(next.lane).unwrap_or_default();
-        let attempts = tx.attempt(next.lane, next.n, token).await?;
-        self.announced = Some((next.lane, next.n, token));
-        done(self.db.commit(tx).await)?;
-        if attempts > self.options.crashes_max {
-            self.announced = None;
-            self.blame = Some(Blame {
-                lane: next.lane,
-                n: next.n,
-                failure: crashed(attempts - 1),
-                dead: true,
-            });
-        }
-        Ok(())
-    }
-
-    /// Infrastructure failed after an announcement: takes it back, if that works, since nothing crashed. If not, an
-    /// attempt still counts once per tenure.
-    async fn withdraw(&mut self) {
-        if let Some((lane, n, token)) = self.announced.take() {
-            let _ = forget_attempt(self.db, self.batch.member, lane, token, n).await;
-        }
-    }
-
     fn finish(self, ended: Result<()>) -> Result<Applied> {
         let mut applied = Applied {
             counts: self.counts,
@@ -312,14 +306,6 @@ where
             }
         }
     }
-}
-
-async fn settle_attempts<Tx: InboxTx>(tx: &mut Tx, route: &Route) -> Result<()> {
-    let handled = route.deliver.iter().map(|event| (event.lane, event.n));
-    for (lane, n) in handled.chain(route.blamed) {
-        tx.clear_attempt(lane, n).await?;
-    }
-    Ok(())
 }
 
 /// In a transaction of its own, and only while the lane is still held.

@@ -92,8 +92,10 @@ pub struct Batch {
     pub member: Nonce,
     /// Each owned lane that has something.
     pub lanes: Vec<LaneBatch>,
-    /// One event a transaction, each attempt recorded before the handler runs: after an unclean take-over.
+    /// After an unclean take-over: what is about to be handled is recorded and committed first (ADR-0007).
     pub careful: bool,
+    /// Events that may fail in this call; at that many it ends with what is committed, and lanes stand where they are.
+    pub failures_max: usize,
     /// The time written to parked rows.
     pub now: Timestamp,
 }
@@ -118,16 +120,25 @@ pub struct Applied {
     pub lanes: Vec<(LaneId, LaneApplied)>,
     /// What was done in the transactions that committed.
     pub counts: Counts,
-    /// Fingerprints of the failures that parked a key or skipped an event, one each: the breaker counts distinct keys.
-    pub failures: Vec<String>,
+    /// The failures that parked a key or skipped an event, one each: the breaker counts distinct keys.
+    pub failures: Vec<Failed>,
     /// Infrastructure failed, or an outcome is unknown: nothing was blamed; give the same batch again after a pause.
     pub pause: Option<Error>,
+}
+
+/// A failure that was recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failed {
+    /// Whose.
+    pub key: KeyRef,
+    /// See [`Failure::fingerprint`].
+    pub fingerprint: String,
 }
 
 /// Outcome for one lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LaneApplied {
-    /// The lane stands here now; below the end of its entries when [`Applied::pause`] is set.
+    /// The lane stands here now; below the end of its entries when the call ended early.
     At(Position),
     /// The row no longer carries my member and token: stop, drop the lane.
     Fenced,

@@ -1,13 +1,17 @@
 //! Declared projections: events as rows, without code.
 //!
 //! Each event is the full state of its key as a JSON object; the header `op` with the value `delete` says that the key
-//! is gone. The events of a batch are folded to the last state of each key, so that a store needs one upsert and one
-//! delete, whatever their number. With a version column, a row is only replaced by a higher version.
+//! is gone. With a version column, a row is only replaced by a higher version.
+//!
+//! A batch is cut into runs in which each key occurs once; a store needs one upsert and one delete for a run. Nothing is
+//! left out for a later event of its key: only the database knows what a table refuses, and a value that it would
+//! refuse parks its event, whatever came in the same batch.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+mod payload;
 
-use serde_json::{Map, Value};
+use std::collections::HashSet;
+
+use serde_json::Value;
 
 use crate::error::{Code, Error, Result};
 use crate::event::Event;
@@ -50,11 +54,11 @@ impl Column {
     }
 }
 
-/// A batch, folded: a key is in one of the two lists, once.
+/// Events that follow each other: a key is in one of the two lists, once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Folded {
+pub struct Run {
     /// Rows to write: the key, the columns in order, and the version where there is a column for it. Objects and lists
-    /// are JSON text in the end.
+    /// are JSON text.
     pub upserts: Vec<Vec<Value>>,
     /// Keys to delete, with the version of the deletion.
     pub deletes: Vec<(String, Option<i64>)>,
@@ -67,7 +71,7 @@ impl Projection {
     /// [`Code::OptionsInvalid`] listing all problems.
     pub fn validate(&self) -> Result<()> {
         let mut problems = self.bad_names();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for name in self.names() {
             if !seen.insert(name.to_ascii_lowercase()) {
                 problems.push(format!("column {name:?} is named twice"));
@@ -85,7 +89,7 @@ impl Projection {
         Err(Error::new(Code::OptionsInvalid, text))
     }
 
-    /// The columns in the order of [`Folded::upserts`].
+    /// The columns in the order of [`Run::upserts`].
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let columns = self.columns.iter().map(|column| column.name.as_str());
         std::iter::once(self.key.as_str())
@@ -113,27 +117,27 @@ impl Projection {
         problems
     }
 
-    /// Folds events to the last state of each key, in order of first appearance.
+    /// Cuts events, in their order, into runs to be written one after another.
     ///
     /// # Errors
     /// The index of the first event that cannot be a row, and why; no value is in it.
-    pub fn fold(&self, events: &[Delivered]) -> Result<Folded, (usize, Failure)> {
-        let mut rows: Vec<Row> = Vec::with_capacity(events.len());
-        let mut places = HashMap::with_capacity(events.len());
+    pub fn runs(&self, events: &[Delivered]) -> Result<Vec<Run>, (usize, Failure)> {
+        let roots: Vec<&str> = self.columns.iter().map(Column::root).collect();
+        let (mut runs, mut run, mut keys) = (Vec::new(), Run::default(), HashSet::new());
         for (index, delivered) in events.iter().enumerate() {
-            let row = self.row(&delivered.event).map_err(|failure| (index, failure))?;
-            match places.entry(row.key.clone()) {
-                Entry::Vacant(place) => {
-                    place.insert(rows.len());
-                    rows.push(row);
-                }
-                Entry::Occupied(place) => rows[*place.get()].replace_with(row),
+            let row = self.row(&delivered.event, &roots);
+            let row = row.map_err(|failure| (index, failure))?;
+            if !keys.insert(row.key.clone()) {
+                runs.push(std::mem::take(&mut run));
+                keys = HashSet::from([row.key.clone()]);
             }
+            run.push(row);
         }
-        Ok(folded(rows))
+        runs.push(run);
+        Ok(runs)
     }
 
-    fn row(&self, event: &Event) -> Result<Row, Failure> {
+    fn row(&self, event: &Event, roots: &[&str]) -> Result<Row, Failure> {
         let Some(key) = event.key.clone() else {
             return Err(decode("no key", "the event has no key"));
         };
@@ -142,7 +146,7 @@ impl Projection {
         }
         let values = match event.header("op") {
             Some("delete") => None,
-            _ => Some(self.values(event)?),
+            _ => Some(self.values(event, roots)?),
         };
         Ok(Row {
             key,
@@ -151,8 +155,8 @@ impl Projection {
         })
     }
 
-    fn values(&self, event: &Event) -> Result<Vec<Value>, Failure> {
-        let object: Map<String, Value> = serde_json::from_slice(&event.payload).map_err(|e| {
+    fn values(&self, event: &Event, roots: &[&str]) -> Result<Vec<Value>, Failure> {
+        let found = payload::fields(&event.payload, roots).map_err(|e| {
             let text = format!(
                 "the payload is not a JSON object: line {}, column {}",
                 e.line(),
@@ -160,39 +164,9 @@ impl Projection {
             );
             decode("not a JSON object", text)
         })?;
-        self.columns.iter().map(|column| column.value(&object)).collect()
-    }
-}
-
-impl Column {
-    fn value(&self, object: &Map<String, Value>) -> Result<Value, Failure> {
-        let (first, rest) = self.field.split_once('.').unwrap_or((&self.field, ""));
-        let mut steps = rest.split('.').filter(|step| !step.is_empty());
-        let found = object
-            .get(first)
-            .and_then(|value| steps.try_fold(value, |value, step| value.get(step)));
-        match found {
-            Some(value) => self.storable(value),
-            None if self.optional => Ok(Value::Null),
-            None => Err(decode(
-                format!("missing {}", self.field),
-                format!("the field {} is missing", self.field),
-            )),
-        }
-    }
-
-    /// Databases hold 64-bit integers and texts without NUL: a larger integer goes as text, a NUL is refused.
-    fn storable(&self, value: &Value) -> Result<Value, Failure> {
-        match value {
-            Value::Number(number) if number.is_u64() && number.as_i64().is_none() => {
-                Ok(Value::from(number.to_string()))
-            }
-            Value::String(text) if text.contains('\0') => Err(decode(
-                format!("NUL in {}", self.field),
-                format!("the field {} has a NUL character", self.field),
-            )),
-            other => Ok(other.clone()),
-        }
+        let root = |column: &Column| roots.iter().position(|root| *root == column.root());
+        let value = |column: &Column| column.value(root(column).and_then(|place| found[place]));
+        self.columns.iter().map(value).collect()
     }
 }
 
@@ -204,30 +178,17 @@ struct Row {
     values: Option<Vec<Value>>,
 }
 
-impl Row {
-    /// A later event wins, unless its version is lower.
-    fn replace_with(&mut self, later: Row) {
-        if later.version >= self.version {
-            *self = later;
-        }
+impl Run {
+    fn push(&mut self, row: Row) {
+        let Some(values) = row.values else {
+            return self.deletes.push((row.key, row.version));
+        };
+        let mut all = Vec::with_capacity(values.len() + 2);
+        all.push(Value::from(row.key));
+        all.extend(values);
+        all.extend(row.version.map(Value::from));
+        self.upserts.push(all);
     }
-}
-
-fn folded(rows: Vec<Row>) -> Folded {
-    let mut folded = Folded::default();
-    for row in rows {
-        match row.values {
-            None => folded.deletes.push((row.key, row.version)),
-            Some(values) => {
-                let mut all = Vec::with_capacity(values.len() + 2);
-                all.push(Value::from(row.key));
-                all.extend(values);
-                all.extend(row.version.map(Value::from));
-                folded.upserts.push(all);
-            }
-        }
-    }
-    folded
 }
 
 /// Letters, digits and `_`, not first a digit, at most 63 bytes: a name that every database takes, quoted or not.
@@ -295,23 +256,33 @@ mod tests {
     }
 
     fn failure(events: &[Delivered]) -> (usize, String) {
-        let (index, failure) = projection().fold(events).unwrap_err();
+        let (index, failure) = projection().runs(events).unwrap_err();
         (index, failure.fingerprint)
     }
 
+    /// The second column of a run of one event.
+    fn balance(json: &str) -> Result<Value, (usize, Failure)> {
+        let payload = format!(r#"{{"owner": {{"name": "x"}}, "balance": {json}}}"#);
+        let mut runs = projection().runs(&[event("a", &payload)])?;
+        Ok(runs[0].upserts[0].remove(2))
+    }
+
     #[test]
-    fn the_last_state_of_each_key_wins() {
+    fn a_key_occurs_once_in_a_run_and_no_event_is_left_out() {
         let events = [
             event("a", &full("x", 1)),
             event("b", &full("y", 2)),
             event("a", &full("x", 3)),
+            event("c", &full("z", 4)),
         ];
-        let folded = projection().fold(&events).unwrap();
+        let row = |key, owner, balance| vec![json!(key), json!(owner), json!(balance)];
+        let runs = projection().runs(&events).unwrap();
+        let rows: Vec<_> = runs.into_iter().map(|run| run.upserts).collect();
         assert_eq!(
-            folded.upserts,
+            rows,
             vec![
-                vec![json!("a"), json!("x"), json!(3)],
-                vec![json!("b"), json!("y"), json!(2)],
+                vec![row("a", "x", 1), row("b", "y", 2)],
+                vec![row("a", "x", 3), row("c", "z", 4)],
             ]
         );
     }
@@ -320,13 +291,18 @@ mod tests {
     fn a_key_is_deleted_or_written_but_not_both() {
         let events = [
             event("a", &full("x", 1)),
-            deletion("a"),
             deletion("b"),
+            deletion("a"),
             event("b", &full("y", 2)),
         ];
-        let folded = projection().fold(&events).unwrap();
-        assert_eq!(folded.deletes, vec![("a".into(), None)]);
-        assert_eq!(folded.upserts.len(), 1);
+        let runs = projection().runs(&events).unwrap();
+        let keys = |run: &Run| {
+            let written = run.upserts.iter().map(|row| row[0].as_str().unwrap().to_owned());
+            let deleted = run.deletes.iter().map(|(key, _)| format!("-{key}"));
+            written.chain(deleted).collect::<Vec<_>>()
+        };
+        let keys: Vec<_> = runs.iter().map(keys).collect();
+        assert_eq!(keys, [["a", "-b"], ["b", "-a"]]);
     }
 
     #[test]
@@ -337,10 +313,10 @@ mod tests {
             (1, "missing owner.name".into())
         );
         let null = event("b", r#"{"owner": {"name": null}, "balance": 1}"#);
-        assert_eq!(projection().fold(&[null]).unwrap().upserts[0][1], Value::Null);
+        assert_eq!(projection().runs(&[null]).unwrap()[0].upserts[0][1], Value::Null);
         let mut optional = projection();
         optional.columns[0].optional = true;
-        assert!(optional.fold(&[event("b", r#"{"balance": 1}"#)]).is_ok());
+        assert!(optional.runs(&[event("b", r#"{"balance": 1}"#)]).is_ok());
     }
 
     #[test]
@@ -354,40 +330,66 @@ mod tests {
     }
 
     #[test]
-    fn numbers_beyond_64_bits_and_nul_characters_are_not_bent() {
-        let big = event(
-            "a",
-            r#"{"owner": {"name": "x"}, "balance": 18446744073709551615}"#,
-        );
-        let folded = projection().fold(&[big]).unwrap();
-        assert_eq!(folded.upserts[0][2], json!("18446744073709551615"));
+    fn integers_beyond_64_bits_and_nul_characters_are_refused() {
+        for whole in [i64::MIN, -1, 0, i64::MAX] {
+            assert_eq!(balance(&whole.to_string()), Ok(json!(whole)));
+        }
+        let beyond = [
+            "9223372036854775808",
+            "-9223372036854775809",
+            "18446744073709551616",
+        ];
+        for json in beyond.into_iter().chain(["1e400"]) {
+            let (_, failure) = balance(json).unwrap_err();
+            assert_eq!(failure.fingerprint, "too large in balance", "{json}");
+            assert!(!failure.message.contains(json), "{failure:?}");
+        }
+        for real in ["9223372036854775808.0", "1e30", "0.1"] {
+            assert_eq!(balance(real), Ok(json!(real.parse::<f64>().unwrap())));
+        }
         let nul = event("a", r#"{"owner": {"name": "x\u0000y"}, "balance": 1}"#);
         assert_eq!(failure(&[nul]), (0, "NUL in owner.name".into()));
     }
 
     #[test]
-    fn with_a_version_column_the_highest_version_wins() {
+    fn lists_and_objects_are_their_text_and_numbers_inside_are_kept() {
+        let json = r#"{ "b" : [1, 99999999999999999999, " \" ] "], "a": {} }"#;
+        let text = r#"{"b":[1,99999999999999999999," \" ] "],"a":{}}"#;
+        assert_eq!(balance(json), Ok(json!(text)));
+    }
+
+    #[test]
+    fn what_is_not_declared_may_be_nested_as_deep_as_it_likes() {
+        let nested = |levels| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let other = format!(
+            r#"{{"other": {}, "owner": {{"x": {}, "name": "n"}}, "balance": 1}}"#,
+            nested(100_000),
+            nested(100_000)
+        );
+        assert!(projection().runs(&[event("a", &other)]).is_ok());
+        assert_eq!(balance(&nested(127)), Ok(json!(nested(127))));
+        for levels in [128, 100_000] {
+            let (_, failure) = balance(&nested(levels)).unwrap_err();
+            assert_eq!(
+                failure.message,
+                "the field balance is nested deeper than 127 levels"
+            );
+        }
+        let open = format!(r#"{{"other": {}"#, "[".repeat(100_000));
+        assert_eq!(failure(&[event("a", &open)]), (0, "not a JSON object".into()));
+    }
+
+    #[test]
+    fn a_version_is_needed_where_there_is_a_column_for_it() {
         let mut versioned = projection();
         versioned.version = Some("version".into());
-        let at = |version: i64, balance| {
-            let mut event = event("a", &full("x", balance));
-            event.event.version = Some(version);
-            event
-        };
-        let max = i64::MAX;
-        let folded = versioned.fold(&[at(max, 1), at(max - 1, 2)]).unwrap();
-        assert_eq!(
-            folded.upserts,
-            vec![vec![json!("a"), json!("x"), json!(1), json!(max)]]
-        );
-        assert_eq!(
-            versioned
-                .fold(&[event("a", &full("x", 1))])
-                .unwrap_err()
-                .1
-                .fingerprint,
-            "no version"
-        );
+        let mut known = event("a", &full("x", 1));
+        known.event.version = Some(i64::MAX);
+        let runs = versioned.runs(&[known]).unwrap();
+        let row = vec![json!("a"), json!("x"), json!(1), json!(i64::MAX)];
+        assert_eq!(runs[0].upserts, vec![row]);
+        let (_, failure) = versioned.runs(&[event("a", &full("x", 1))]).unwrap_err();
+        assert_eq!(failure.fingerprint, "no version");
     }
 
     #[test]

@@ -71,8 +71,14 @@ pub trait InboxTx {
     /// Records that the head of a parked key failed again.
     async fn reschedule(&mut self, key: &KeyRef, failed: &FailedAgain) -> Result<()>;
 
-    /// Records that this tenure is about to hand event `n` to the handler, once per token. Returns how many tenures
-    /// did so and left no result, this one included.
+    /// What was announced beyond the position of these lanes and has no result.
+    async fn announced(&mut self, lanes: &[LaneId]) -> Result<Vec<Announced>>;
+
+    /// Replaces what is announced beyond a position, lane by lane.
+    async fn announce(&mut self, lanes: &[Announce]) -> Result<()>;
+
+    /// Records that this tenure is about to hand event `n` alone to the handler, once per token. Returns how many
+    /// tenures did so and left no result, this one included.
     async fn attempt(&mut self, lane: LaneId, n: u64, token: Token) -> Result<u32>;
 
     /// False: the handler ended the transaction behind our back, for example with `INSERT OR ROLLBACK`.
@@ -82,6 +88,32 @@ pub trait InboxTx {
 
     /// Forgets the attempts at event `n`: they had a result.
     async fn clear_attempt(&mut self, lane: LaneId, n: u64) -> Result<()>;
+}
+
+/// Events of a lane that were about to be handled, and have no result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announced {
+    /// The lane.
+    pub lane: LaneId,
+    /// The first of them.
+    pub n: u64,
+    /// The last of them.
+    pub upto: u64,
+    /// Whose tenure announced them.
+    pub token: Token,
+    /// They are taken one at a time.
+    pub alone: bool,
+}
+
+/// What is to stand announced in a lane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Announce {
+    /// The lane.
+    pub lane: LaneId,
+    /// Whatever is announced beyond this number is replaced.
+    pub beyond: u64,
+    /// By this, or by nothing.
+    pub range: Option<Announced>,
 }
 
 /// A lane row, locked.

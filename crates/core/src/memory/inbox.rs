@@ -13,8 +13,8 @@ use crate::inbox::apply::{Redact, apply, retry};
 use crate::inbox::block::block_on;
 use crate::inbox::handler::Handler;
 use crate::inbox::transaction::{
-    Advance, Commit, FailedAgain, InboxDb, InboxTx, Ledger, Locked, NewlyParked, ParkedState, Scheduled,
-    Skipped, Waiting,
+    Advance, Announce, Announced, Commit, FailedAgain, InboxDb, InboxTx, Ledger, Locked, NewlyParked,
+    ParkedState, Scheduled, Skipped, Waiting,
 };
 use crate::inbox::{Applied, Batch, Delivered, Failure, KeyRef, Options, Position, Retried, Retry};
 use crate::lane::share::{Member, Row, apply_hold};
@@ -63,8 +63,8 @@ pub struct Contents {
     pub parked: BTreeMap<KeyRef, Parked>,
     /// Events dead-lettered by the policy `skip`.
     pub skipped: BTreeMap<(LaneId, u64), Skipped>,
-    /// Attempts without a result: the last token and how many tokens.
-    pub attempts: BTreeMap<(LaneId, u64), (Token, u32)>,
+    /// What was about to be handled and has no result, by its first event.
+    pub attempts: BTreeMap<(LaneId, u64), Attempt>,
     /// What people decided, oldest first.
     pub audit: Vec<Audit>,
     /// Dead letters that a sink has taken.
@@ -72,6 +72,19 @@ pub struct Contents {
     /// The table that handlers write to.
     pub table: BTreeMap<String, String>,
     members: BTreeMap<Nonce, Member>,
+}
+
+/// Events that were about to be handled, from a first one on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attempt {
+    /// The last of them.
+    pub upto: u64,
+    /// Whose tenure it was, last.
+    pub token: Token,
+    /// They are taken one at a time.
+    pub alone: bool,
+    /// Tenures that handed the first event alone to the handler.
+    pub tenures: u32,
 }
 
 /// A parked key.
@@ -452,12 +465,49 @@ impl InboxTx for MemoryTx {
         Ok(())
     }
 
-    async fn attempt(&mut self, lane: LaneId, n: u64, token: Token) -> Result<u32> {
-        let (last, count) = self.write().attempts.entry((lane, n)).or_insert((token, 1));
-        if *last != token {
-            (*last, *count) = (token, *count + 1);
+    async fn announced(&mut self, lanes: &[LaneId]) -> Result<Vec<Announced>> {
+        let contents = &self.contents;
+        let beyond = |lane: LaneId, n: u64| contents.position(lane).is_some_and(|at| n > at.hw);
+        let here = |(lane, n): (LaneId, u64)| lanes.contains(&lane) && beyond(lane, n);
+        let found = contents.attempts.iter().filter(|(at, _)| here(**at));
+        Ok(found
+            .map(|((lane, n), attempt)| Announced {
+                lane: *lane,
+                n: *n,
+                upto: attempt.upto,
+                token: attempt.token,
+                alone: attempt.alone,
+            })
+            .collect())
+    }
+
+    async fn announce(&mut self, lanes: &[Announce]) -> Result<()> {
+        let attempts = &mut self.write().attempts;
+        for Announce { lane, beyond, range } in lanes {
+            attempts.retain(|(of, n), _| of != lane || n <= beyond);
+            attempts.extend(range.map(|range| {
+                let attempt = Attempt {
+                    upto: range.upto,
+                    token: range.token,
+                    alone: range.alone,
+                    tenures: 0,
+                };
+                ((range.lane, range.n), attempt)
+            }));
         }
-        Ok(*count)
+        Ok(())
+    }
+
+    async fn attempt(&mut self, lane: LaneId, n: u64, token: Token) -> Result<u32> {
+        let attempt = self.write().attempts.entry((lane, n)).or_insert(Attempt {
+            upto: n,
+            token,
+            alone: true,
+            tenures: 0,
+        });
+        attempt.tenures += u32::from(attempt.tenures == 0 || attempt.token != token);
+        (attempt.token, attempt.alone) = (token, true);
+        Ok(attempt.tenures)
     }
 
     async fn clear_attempt(&mut self, lane: LaneId, n: u64) -> Result<()> {

@@ -56,6 +56,10 @@ canaries! {
         "The archive does not keep numbers: history comes back in other ones.";
     AttemptsForgotten = "attempts forgotten", ["Quiet"],
         "Careful mode does not remember that an event ended a process.";
+    AnnouncementForgotten = "announcement forgotten", ["Quiet"],
+        "Careful mode does not see that an announced batch ended a process.";
+    FirstIsBlamed = "first of a batch blamed", ["Quiet"],
+        "A crash in an announced batch is blamed on the first event of a lane.";
     MessageInClear = "message in clear", ["Q3"],
         "Dead letters keep messages as the handler wrote them.";
 }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use tidegate_core::inbox::transaction::{
-    Advance, Commit, FailedAgain, InboxDb, InboxTx, Locked, NewlyParked, Scheduled, Skipped, Waiting,
+    Advance, Announce, Announced, Commit, FailedAgain, InboxDb, InboxTx, Locked, NewlyParked, Scheduled,
+    Skipped, Waiting,
 };
 use tidegate_core::inbox::{Delivered, KeyRef};
 use tidegate_core::lane::LaneId;
@@ -225,12 +226,24 @@ impl InboxTx for Tx {
         self.inner.reschedule(key, failed).await
     }
 
+    async fn announced(&mut self, lanes: &[LaneId]) -> Result<Vec<Announced>> {
+        if self.is(Canary::AnnouncementForgotten) {
+            return Ok(Vec::new());
+        }
+        self.inner.announced(lanes).await
+    }
+
+    async fn announce(&mut self, lanes: &[Announce]) -> Result<()> {
+        self.inner.announce(lanes).await
+    }
+
     async fn attempt(&mut self, lane: LaneId, n: u64, token: Token) -> Result<u32> {
+        let range = self.seen.attempts.get(&(lane, n)).is_some_and(|a| a.upto > n);
         let tries = self.inner.attempt(lane, n, token).await?;
-        Ok(if self.is(Canary::AttemptsForgotten) {
-            1
-        } else {
-            tries
+        Ok(match self.canary {
+            Some(Canary::AttemptsForgotten) => 1,
+            Some(Canary::FirstIsBlamed) if range => u32::MAX,
+            _ => tries,
         })
     }
 

@@ -1,11 +1,11 @@
-//! A declared projection as a handler: one upsert and one delete for a batch.
+//! A declared projection as a handler: one upsert and one delete for each run of events with different keys.
 
 use std::sync::Arc;
 
 use rusqlite::{Connection, params_from_iter};
 use serde_json::Value;
 use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
-use tidegate_core::inbox::projection::{Folded, Projection};
+use tidegate_core::inbox::projection::{Projection, Run};
 use tidegate_core::inbox::{Delivered, Verdict};
 use tidegate_core::{Code, Error, Result};
 
@@ -49,12 +49,12 @@ impl SqliteProjection {
         Ok(())
     }
 
-    fn write(&self, tx: &Connection, folded: &Folded) -> Result<(), HandlerError> {
-        if !folded.upserts.is_empty() {
-            self.upsert(tx, &folded.upserts)?;
+    fn write(&self, tx: &Connection, run: &Run) -> Result<(), HandlerError> {
+        if !run.upserts.is_empty() {
+            self.upsert(tx, &run.upserts)?;
         }
-        if !folded.deletes.is_empty() {
-            let keys = serde_json::to_string(&folded.deletes)?;
+        if !run.deletes.is_empty() {
+            let keys = serde_json::to_string(&run.deletes)?;
             tx.prepare_cached(&self.delete)?.execute([keys])?;
         }
         Ok(())
@@ -70,8 +70,8 @@ impl SqliteProjection {
     }
 
     fn apply_all(&self, tx: &Connection, events: &[Delivered]) -> Verdict {
-        let folded = match self.projection.fold(events) {
-            Ok(folded) => folded,
+        let runs = match self.projection.runs(events) {
+            Ok(runs) => runs,
             Err((index, failure)) => {
                 return Verdict::Failed {
                     index: Some(index),
@@ -79,7 +79,8 @@ impl SqliteProjection {
                 };
             }
         };
-        self.write(tx, &folded)
+        runs.iter()
+            .try_for_each(|run| self.write(tx, run))
             .map_or_else(|error| error.verdict(None), |()| Verdict::Applied)
     }
 }

@@ -16,7 +16,9 @@ pub(super) enum State {
     Live,
     /// Entries are missing: read again at this time.
     Gap(Ticks),
-    /// A fork or a bound: waits for a person.
+    /// A bound is reached, or the policy says halt: tried again at this time.
+    Halted(Ticks),
+    /// A fork: waits for a person.
     Stopped,
 }
 
@@ -39,6 +41,8 @@ pub(super) struct Lane {
     careful_to: u64,
     /// The gap at this hw was already met once after reading from the beginning.
     gap_at: Option<u64>,
+    /// Why it halted, until it goes on.
+    halted: Option<String>,
     /// Looks in a row at which the stream had more than I could find.
     overlooked: u32,
 }
@@ -57,6 +61,7 @@ impl Lane {
             pending: VecDeque::new(),
             careful_to: if position.clean { 0 } else { position.hw + careful },
             gap_at: None,
+            halted: None,
             overlooked: 0,
         }
     }
@@ -91,6 +96,33 @@ impl Lane {
     pub(super) fn stop(&mut self) {
         self.state = State::Stopped;
         self.pending.clear();
+    }
+
+    /// Stands at `hw` until a person made room, which a try at `retry_at` finds out. True when this reason is new.
+    pub(super) fn halt(&mut self, hw: u64, reason: &str, retry_at: Ticks) -> bool {
+        self.position.hw = hw;
+        self.rewind(self.position.cursor);
+        self.state = State::Halted(retry_at);
+        let new = self.halted.as_deref() != Some(reason);
+        self.halted = Some(reason.to_owned());
+        new
+    }
+
+    /// It waits for a person, also while it is tried again.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.state == State::Stopped || self.halted.is_some()
+    }
+
+    /// Goes on where it waited long enough: true when it is to be read again.
+    pub(super) fn resume(&mut self, now: Ticks) -> bool {
+        let from = match self.state {
+            State::Gap(until) if until <= now => EntryId::START,
+            State::Halted(until) if until <= now => self.position.cursor,
+            _ => return false,
+        };
+        self.state = State::Live;
+        self.rewind(from);
+        true
     }
 
     /// An entry came from the stream.
@@ -142,6 +174,7 @@ impl Lane {
         self.position = position;
         if progress {
             self.gap_at = None;
+            self.halted = None;
             self.overlooked = 0;
             self.seen = self.seen.max(position.hw);
         }

@@ -9,11 +9,17 @@
 //! read ahead is dropped and read again after its position. Reading again is always safe, since `n` decides.
 //!
 //! # Careful mode
-//! A lane whose previous owner did not release it is taken in one event at a time up to `hw + batch_max`, each attempt
-//! recorded first, so that an event that ends the process is found and nothing else is blamed.
+//! A lane whose previous owner did not release it is taken in carefully up to `hw + batch_max`: each batch is announced
+//! first, so that an event that ends the process is found and nothing else is blamed (ADR-0007).
+//!
+//! # The breaker
+//! Many keys that fail alike are an outage of something else. The breaker opens: nothing is applied for a pause, then a
+//! few events are tried, and the first that fails alike ends the call. So each pause, which doubles, parks one key more.
+//! A try without that failure closes it.
 //!
 //! Every effect gets exactly one reply; a driver turns silence into [`Reply::Unknown`].
 
+mod breaker;
 mod lane;
 #[cfg(test)]
 mod tests;
@@ -23,7 +29,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Applied, Batch, Counts, LaneApplied, Position, Retried, Retry, Start};
+use super::{Applied, Batch, Counts, Failed, LaneApplied, Position, Retried, Retry, Start};
 use crate::error::{Error, Reply};
 use crate::lane::ownership::{self, Change, Ownership};
 use crate::lane::{Held, Hold, LaneId};
@@ -31,6 +37,7 @@ use crate::lease::{Nonce, Token};
 use crate::stream::{Chain, EntryId, Page, Place, Registers};
 use crate::time::{Now, Ticks, Timestamp};
 
+use breaker::Breaker;
 use lane::{Lane, State};
 
 /// How a consumer works; each number with its reason.
@@ -48,10 +55,12 @@ pub struct Options {
     pub poll_every: Duration,
     /// Longest time between looks at parked keys: 1 s, so that an operator's redrive is seen soon.
     pub retry_every: Duration,
-    /// A lane with a gap is read again this often: 5 s, while the relay refills.
+    /// A lane with a gap is read again this often: 5 s, while the relay refills. A halted one is tried as often.
     pub gap_every: Duration,
-    /// Distinct keys with one fingerprint that count as an outage of something else: 10.
+    /// Distinct keys with one fingerprint, in calls that follow each other, that mean an outage of something else: 16.
     pub breaker_keys: usize,
+    /// Events that may fail in one apply: 16. Each runs what came before it again, on the thread that renews leases.
+    pub failures_max: usize,
     /// First pause after a failure of infrastructure; doubles.
     pub backoff_min: Duration,
     /// Longest pause.
@@ -72,7 +81,8 @@ impl Options {
             poll_every: Duration::from_secs(1),
             retry_every: Duration::from_secs(1),
             gap_every: Duration::from_secs(5),
-            breaker_keys: 10,
+            breaker_keys: 16,
+            failures_max: 16,
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(30),
         }
@@ -173,7 +183,7 @@ pub enum Note {
 }
 
 /// For status and lag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Status {
     /// Lanes owned.
     pub lanes: usize,
@@ -181,17 +191,22 @@ pub struct Status {
     pub careful: usize,
     /// Lanes waiting for missing entries.
     pub gaps: usize,
-    /// Lanes stopped by a fork or a bound.
+    /// Lanes stopped by a fork, a bound or the policy `halt`.
     pub stopped: usize,
     /// Events the stream has beyond my positions, at the last look.
     pub behind: u64,
     /// When the oldest event read and not applied occurred.
     pub oldest: Option<Timestamp>,
+    /// The fingerprint that opened the breaker, while it is open.
+    pub breaker: Option<String>,
     /// Totals since the start.
     pub counts: Counts,
     /// Ownership is known, nothing waits in my lanes and nothing is in flight.
     pub quiet: bool,
 }
+
+/// Entries in one apply while the breaker is open: one failure costs a key, so a few are enough to know.
+const TRY: usize = 8;
 
 type Flight = Vec<(LaneId, u64)>;
 
@@ -225,7 +240,7 @@ pub struct Machine {
     move_at: Ticks,
     pause_until: Ticks,
     failures: u32,
-    blamed: BTreeMap<String, usize>,
+    breaker: Breaker,
     owned: bool,
     asked: bool,
     registers: BTreeMap<LaneId, u64>,
@@ -261,7 +276,7 @@ impl Machine {
             move_at: Ticks::default(),
             pause_until: Ticks::from_micros(i64::MIN),
             failures: 0,
-            blamed: BTreeMap::new(),
+            breaker: Breaker::default(),
             owned: false,
             asked: false,
             registers: BTreeMap::new(),
@@ -278,9 +293,10 @@ impl Machine {
             lanes: self.lanes.len(),
             careful: count(Lane::careful),
             gaps: count(Lane::is_missing),
-            stopped: count(|l| l.state == State::Stopped),
+            stopped: count(Lane::is_stopped),
             behind: self.behind(),
             oldest: self.lanes.values().filter_map(Lane::oldest).min(),
+            breaker: self.breaker.open().map(str::to_owned),
             counts: self.counts,
             quiet: self.quiet(),
         }
@@ -558,7 +574,7 @@ impl Machine {
             Some(error) => self.outage(now, &error, out),
             None => self.failures = 0,
         }
-        self.breaker(now, applied.failures, out);
+        self.watch(now, applied.counts, &applied.failures, out);
         if applied.counts.parked > 0 {
             self.retry_at = self.retry_at.min(now.after(self.options.retry_every));
         }
@@ -594,9 +610,9 @@ impl Machine {
                 out.push(Effect::Note(Note::Forked(id, n)));
             }
             LaneApplied::Halted { hw, reason } => {
-                lane.position.hw = hw;
-                lane.stop();
-                out.push(Effect::Note(Note::Halted(id, reason)));
+                if lane.halt(hw, &reason, now.after(self.options.gap_every)) {
+                    out.push(Effect::Note(Note::Halted(id, reason)));
+                }
             }
         }
     }
@@ -606,6 +622,9 @@ impl Machine {
         match reply {
             Reply::Done(retried) => {
                 self.did(retried.counts, out);
+                if retried.counts.applied > 0 {
+                    self.breaker.close();
+                }
                 if let Some(error) = retried.pause {
                     self.outage(now, &error, out);
                 }
@@ -644,20 +663,13 @@ impl Machine {
         }
     }
 
-    fn breaker(&mut self, now: Ticks, failures: Vec<String>, out: &mut Vec<Effect>) {
-        if failures.is_empty() {
-            self.blamed.clear();
-        }
-        for fingerprint in failures {
-            *self.blamed.entry(fingerprint).or_default() += 1;
-        }
-        let worst = self.blamed.iter().max_by_key(|(_, keys)| **keys);
-        let Some((fingerprint, _)) = worst.filter(|(_, keys)| **keys >= self.options.breaker_keys) else {
+    fn watch(&mut self, now: Ticks, counts: Counts, failures: &[Failed], out: &mut Vec<Effect>) {
+        let Some(trips) = self.breaker.watch(self.options.breaker_keys, counts, failures) else {
             return;
         };
-        let fingerprint = fingerprint.clone();
-        self.blamed.clear();
-        let pause = self.pause(now);
+        let pause = self.doubled(trips);
+        self.pause_until = self.pause_until.max(now.after(pause));
+        let fingerprint = self.breaker.open().unwrap_or_default().to_owned();
         out.push(Effect::Note(Note::Breaker(fingerprint, pause)));
     }
 
@@ -690,11 +702,14 @@ impl Machine {
         if now < self.pause_until {
             return self.pause_until.since(now);
         }
-        let pause =
-            (self.options.backoff_min * 2u32.pow(self.failures.min(16))).min(self.options.backoff_max);
+        let pause = self.doubled(self.failures);
         self.failures += 1;
         self.pause_until = now.after(pause);
         pause
+    }
+
+    fn doubled(&self, times: u32) -> Duration {
+        (self.options.backoff_min * 2u32.pow(times.min(16))).min(self.options.backoff_max)
     }
 
     // ---- what is due ----
@@ -755,10 +770,14 @@ impl Machine {
             return;
         }
         let careful = self.lanes.values().any(Lane::has_careful_work);
-        let mut room = if careful {
-            64
-        } else {
-            self.options.batch_max as usize
+        let (mut room, failures_max) = match self.breaker.open() {
+            Some(_) => (TRY, 1),
+            None => (
+                self.options.batch_max as usize,
+                self.breaker
+                    .room(self.options.breaker_keys)
+                    .min(self.options.failures_max),
+            ),
         };
         let mut flight = Flight::new();
         let mut lanes = Vec::new();
@@ -778,17 +797,15 @@ impl Machine {
                 member,
                 lanes,
                 careful,
+                failures_max,
                 now: now.wall,
             }));
         }
     }
 
     fn send_read(&mut self, now: Ticks, out: &mut Vec<Effect>) {
-        let gap_over = |l: &Lane| matches!(l.state, State::Gap(until) if until <= now);
-        for lane in self.lanes.values_mut().filter(|l| gap_over(l)) {
-            lane.state = State::Live;
-            lane.rewind(EntryId::START);
-            self.bell = true;
+        for lane in self.lanes.values_mut() {
+            self.bell |= lane.resume(now);
         }
         if !self.lanes.values().any(|l| l.state == State::Live) {
             // Whatever makes a lane live rings again.

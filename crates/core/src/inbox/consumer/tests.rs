@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{Effect, Input, Machine, Note, Options};
 use crate::error::Reply;
 use crate::event::Draft;
-use crate::inbox::{Applied, LaneApplied, Position, Start};
+use crate::inbox::{Applied, Counts, Failed, KeyRef, LaneApplied, Position, Retried, Start};
 use crate::lane::{Held, LaneId, Lineage, Owned};
 use crate::lease::{Nonce, Token};
 use crate::stream::{Chain, Entry, EntryId, Page, Place, Register, Registers};
@@ -119,7 +119,9 @@ fn looks(m: &mut Machine, seconds: std::ops::Range<i64>, register: u64) -> Vec<N
 
 /// A consumer that owns the lane at `hw`, past its first look at parked keys; a read is in flight.
 fn owning(hw: u64) -> Machine {
-    let mut m = Machine::new(Options::new(Start::Earliest), Nonce(1));
+    let mut options = Options::new(Start::Earliest);
+    options.hold.ttl = Duration::from_secs(3600);
+    let mut m = Machine::new(options, Nonce(1));
     m.step(at(0), Input::Tick);
     m.step(at(1), held(1, vec![(LANE, position(hw))]));
     m.step(at(2), registers(hw));
@@ -457,4 +459,203 @@ fn a_loss_that_no_later_entry_shows_is_a_gap() {
     assert_eq!(m.status().gaps, 1, "and does not come and go");
     looks(&mut m, 60..70, 0);
     assert_eq!(m.status().gaps, 0);
+}
+
+fn failing(keys: std::ops::Range<u64>, hw: u64) -> Input {
+    let key = |n: u64| KeyRef {
+        lineage: LANE.lineage,
+        key: format!("k:{n}"),
+    };
+    let failed = |n: u64| Failed {
+        key: key(n),
+        fingerprint: "down".into(),
+    };
+    Input::Applied(Reply::Done(Applied {
+        lanes: vec![(LANE, LaneApplied::At(position(hw)))],
+        failures: keys.map(failed).collect(),
+        ..Applied::default()
+    }))
+}
+
+fn fine(events: u64, hw: u64) -> Input {
+    Input::Applied(Reply::Done(Applied {
+        lanes: vec![(LANE, LaneApplied::At(position(hw)))],
+        counts: Counts {
+            applied: events,
+            ..Counts::default()
+        },
+        ..Applied::default()
+    }))
+}
+
+/// Answers what the machine asks for, but the apply.
+struct Driver {
+    m: Machine,
+    asked: Vec<Effect>,
+    last: u64,
+}
+
+impl Driver {
+    /// A stream of `last` events, a lane at `hw`, and the first apply given.
+    fn new(hw: u64, last: u64) -> Self {
+        let mut m = owning(hw);
+        assert!(given(&m.step(at(10), page(hw + 1..=last, last))).is_some());
+        let asked = Vec::new();
+        Self { m, asked, last }
+    }
+
+    fn step(&mut self, now: Now, input: Input) -> Vec<Effect> {
+        let effects = self.m.step(now, input);
+        self.asked.extend(effects.iter().cloned());
+        effects
+    }
+
+    /// How many entries the next apply has, and how many of them may fail; `None` when there is none now.
+    fn apply(&mut self, now: Now) -> Option<(usize, usize)> {
+        self.step(now, Input::Tick);
+        while !self.asked.is_empty() {
+            match self.asked.remove(0) {
+                Effect::Apply(batch) => return Some((batch.lanes[0].entries.len(), batch.failures_max)),
+                effect => drop(self.answer(&effect).map(|input| self.step(now, input))),
+            }
+        }
+        None
+    }
+
+    fn answer(&self, effect: &Effect) -> Option<Input> {
+        match effect {
+            Effect::Read { after, .. } => Some(page(after.1 + 1..=self.last, self.last)),
+            Effect::Retry(_) => Some(Input::Retried(Reply::Done(Retried::default()))),
+            Effect::Registers => Some(registers(self.last)),
+            Effect::MoveCursors(_) => Some(Input::CursorsMoved(Reply::Done(0))),
+            _ => None,
+        }
+    }
+}
+
+fn breaker_pause(effects: &[Effect]) -> Option<Duration> {
+    effects.iter().find_map(|e| match e {
+        Effect::Note(Note::Breaker(fingerprint, pause)) if fingerprint == "down" => Some(*pause),
+        _ => None,
+    })
+}
+
+#[test]
+fn the_breaker_opens_tries_a_little_after_longer_and_longer_pauses_and_closes() {
+    let mut d = Driver::new(0, 500);
+    let mut now = at(20);
+    let mut pause = breaker_pause(&d.step(now, failing(0..16, 16))).unwrap();
+    assert_eq!(d.m.status().breaker.as_deref(), Some("down"));
+    let mut pauses = vec![pause];
+    for n in 16..28 {
+        let early = now.after(pause / 2);
+        assert_eq!(d.apply(early), None, "it pauses");
+        now = now.after(pause);
+        assert_eq!(d.apply(now), Some((8, 1)), "a few events, one failure");
+        now = now.after(Duration::from_millis(1));
+        pause = breaker_pause(&d.step(now, failing(n..n + 1, n + 1))).unwrap();
+        pauses.push(pause);
+    }
+    assert!(
+        pauses
+            .windows(2)
+            .all(|p| p[1] == (p[0] * 2).min(Duration::from_secs(30))),
+        "{pauses:?}"
+    );
+    assert_eq!(pauses.last(), Some(&Duration::from_secs(30)));
+    now = now.after(pause);
+    assert_eq!(d.apply(now), Some((8, 1)));
+    now = now.after(Duration::from_millis(1));
+    assert_eq!(
+        given(&d.step(now, fine(8, 36))).map(|entries| entries.len()),
+        Some(464),
+        "full speed"
+    );
+    assert_eq!(d.m.status().breaker, None);
+}
+
+#[test]
+fn events_that_wait_behind_their_keys_do_not_close_the_breaker() {
+    let mut d = Driver::new(0, 500);
+    let pause = breaker_pause(&d.step(at(20), failing(0..16, 16))).unwrap();
+    let now = at(20).after(pause);
+    assert_eq!(d.apply(now), Some((8, 1)));
+    d.step(now.after(Duration::from_millis(1)), fine(0, 24));
+    assert_eq!(d.m.status().breaker.as_deref(), Some("down"));
+}
+
+#[test]
+fn a_retry_that_succeeds_closes_the_breaker() {
+    let mut d = Driver::new(0, 16);
+    d.step(at(20), failing(0..16, 16));
+    let effects = d.step(at(1100), Input::Tick);
+    assert!(
+        effects.iter().any(|e| matches!(e, Effect::Retry(_))),
+        "{effects:?}"
+    );
+    let mut retried = Retried::default();
+    retried.counts.applied = 1;
+    d.step(at(1101), Input::Retried(Reply::Done(retried)));
+    assert_eq!(d.m.status().breaker, None);
+}
+
+/// One key that fails now and then, beside those that do not, is no outage; sixteen in a row of calls are one.
+#[test]
+fn keys_are_counted_over_calls_that_follow_each_other() {
+    let mut d = Driver::new(0, 500);
+    assert_eq!(breaker_pause(&d.step(at(20), failing(0..10, 10))), None);
+    assert_eq!(d.apply(at(21)).map(|(_, max)| max), Some(6), "six are left");
+    assert_eq!(
+        breaker_pause(&d.step(at(30), failing(0..10, 20))),
+        None,
+        "the same keys"
+    );
+    d.apply(at(31));
+    d.step(at(40), fine(1, 21));
+    d.apply(at(41));
+    assert_eq!(
+        breaker_pause(&d.step(at(50), failing(10..20, 31))),
+        None,
+        "it began afresh"
+    );
+    d.apply(at(51));
+    assert!(breaker_pause(&d.step(at(60), failing(20..26, 40))).is_some());
+}
+
+#[test]
+fn a_halted_lane_is_tried_again_and_says_so_once() {
+    let mut d = Driver::new(3, 6);
+    let halted = || {
+        applied(LaneApplied::Halted {
+            hw: 4,
+            reason: "full".into(),
+        })
+    };
+    let said = |effects: &[Effect]| {
+        effects
+            .iter()
+            .any(|e| matches!(e, Effect::Note(Note::Halted(..))))
+    };
+    assert!(said(&d.step(at(11), halted())));
+    assert_eq!(d.m.status().stopped, 1);
+    let mut now = at(11);
+    for _ in 0..3 {
+        assert_eq!(d.apply(now.after(Duration::from_millis(4900))), None);
+        now = now.after(Duration::from_secs(5));
+        assert_eq!(d.apply(now), Some((2, 16)));
+        assert_eq!(d.m.status().stopped, 1, "also while it is tried");
+        assert!(!said(&d.step(now, halted())));
+    }
+    now = now.after(Duration::from_secs(5));
+    assert!(d.apply(now).is_some());
+    d.step(now, applied(LaneApplied::At(position(6))));
+    assert_eq!((d.m.status().stopped, d.m.status().behind), (0, 0));
+}
+
+#[test]
+fn a_forked_lane_stays_stopped() {
+    let mut d = Driver::new(3, 6);
+    d.step(at(11), applied(LaneApplied::Fork { n: 4 }));
+    assert_eq!(d.apply(at(60_000)), None);
+    assert_eq!(d.m.status().stopped, 1);
 }

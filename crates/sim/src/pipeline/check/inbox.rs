@@ -176,8 +176,12 @@ impl Truth {
     }
 }
 
-/// Without a pause, each lane of a batch that can go on went to its end.
+/// Each lane of a batch that can go on went to its end, unless the call paused or did as much as it may.
 pub(crate) fn went_on(batch: &Batch, applied: &Applied) -> Checked {
+    let handled = applied.counts.applied + applied.counts.queued + applied.counts.skipped;
+    if applied.failures.len() >= batch.failures_max || (batch.careful && handled >= 8) {
+        return Ok(());
+    }
     let outcomes: BTreeMap<_, _> = applied.lanes.iter().map(|(lane, o)| (*lane, o)).collect();
     for lane in batch.lanes.iter().filter(|_| applied.pause.is_none()) {
         let last = lane.entries.last().map_or(0, |e| e.n);

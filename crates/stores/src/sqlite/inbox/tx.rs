@@ -4,7 +4,8 @@ use std::ops::Deref;
 
 use rusqlite::{Connection, params};
 use tidegate_core::inbox::transaction::{
-    Advance, Commit, FailedAgain, InboxTx, Locked, NewlyParked, Scheduled, Skipped, Waiting,
+    Advance, Announce, Announced, Commit, FailedAgain, InboxTx, Locked, NewlyParked, Scheduled, Skipped,
+    Waiting,
 };
 use tidegate_core::inbox::{Delivered, KeyRef};
 use tidegate_core::lane::LaneId;
@@ -150,6 +151,17 @@ impl<'w> SqliteTx<'w> {
         )?;
         Ok(())
     }
+}
+
+fn announced(range: Announced) -> (String, u16, i64, i64, i64, bool) {
+    (
+        row::lineage_hex(range.lane.lineage),
+        range.lane.slot,
+        range.n.cast_signed(),
+        range.upto.cast_signed(),
+        row::token(range.token),
+        range.alone,
+    )
 }
 
 fn is_constraint(error: &Error) -> bool {
@@ -363,6 +375,50 @@ impl InboxTx for SqliteTx<'_> {
                 failed.at.as_micros(),
             ],
         )?;
+        Ok(())
+    }
+
+    async fn announced(&mut self, lanes: &[LaneId]) -> Result<Vec<Announced>> {
+        let lanes: Vec<_> = lanes
+            .iter()
+            .map(|lane| (row::lineage_hex(lane.lineage), lane.slot))
+            .collect();
+        let lanes = row::json(&lanes)?;
+        self.sql().query(
+            "looking for announcements",
+            include_str!("announced.sql"),
+            params![self.consumer, lanes],
+            |row| {
+                Ok(Announced {
+                    lane: row::lane(row, 0)?,
+                    n: row::number(row, 2)?,
+                    upto: row::number(row, 3)?,
+                    token: Token(row::number(row, 4)?),
+                    alone: row.get(5)?,
+                })
+            },
+        )
+    }
+
+    async fn announce(&mut self, lanes: &[Announce]) -> Result<()> {
+        let (at, sql) = ("announcing events", self.sql());
+        let dropped: Vec<_> = lanes
+            .iter()
+            .map(|a| {
+                (
+                    row::lineage_hex(a.lane.lineage),
+                    a.lane.slot,
+                    a.beyond.cast_signed(),
+                )
+            })
+            .collect();
+        let dropped = params![self.consumer, row::json(&dropped)?];
+        sql.execute(at, include_str!("drop_announced.sql"), dropped)?;
+        let rows: Vec<_> = lanes.iter().filter_map(|a| a.range.map(announced)).collect();
+        if !rows.is_empty() {
+            let rows = params![self.consumer, row::json(&rows)?];
+            sql.execute(at, include_str!("announce.sql"), rows)?;
+        }
         Ok(())
     }
 

@@ -110,13 +110,16 @@ create table tidegate_inbox_skipped (
 
 create index tidegate_inbox_skipped_untold on tidegate_inbox_skipped (consumer, skipped_at) where told = 0;
 
--- Attempts that have no result yet. `tenures` counts the tokens under which event n was begun.
+-- Events n to `upto` were about to be handled, and have no result yet. `alone`: they are taken one at a time. `tenures`
+-- counts the tokens under which event n was begun alone.
 create table tidegate_inbox_attempt (
   consumer    integer not null,
   lineage     blob    not null,
   lane        integer not null,
   n           integer not null,
+  upto        integer not null,
   token       integer not null,
+  alone       integer not null,
   tenures     integer not null,
   primary key (consumer, lineage, lane, n)
 ) strict, without rowid;
