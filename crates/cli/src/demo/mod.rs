@@ -28,7 +28,7 @@ use self::folder::Folder;
 use self::interrupt::Interrupt;
 use self::progress::Progress;
 use self::report::Report;
-use self::script::{Cast, Stop};
+use self::script::{Cast, Played, Stop};
 use self::stage::Stage;
 use crate::error::Failure;
 use crate::output;
@@ -111,22 +111,32 @@ fn perform(
     let (played, ended) = script::play(cast, loaded.records);
     progress.finish();
     let failed = match ended {
+        Ok(()) => None,
         Err(Stop::Signal(name)) => return Ok(Ending::Signal(name, folder.stays().map(Into::into))),
         Err(Stop::Failed(error)) => {
             folder.keep();
             Some(error)
         }
-        Ok(()) => None,
     };
-    let stage = Stage::open(folder.path());
-    let report = match audit::audit(&stage, &played, failed.is_none()) {
+    tell(args, folder, &played, loaded.refused, failed)
+}
+
+/// What the auditor counts, also after a story that ended early.
+fn tell(
+    args: &Args,
+    folder: &Folder,
+    played: &Played,
+    lines_refused: u64,
+    failed: Option<Error>,
+) -> Result<Ending> {
+    let report = match audit::audit(&Stage::open(folder.path()), played, failed.is_none()) {
         Ok(report) => report,
         // What ended the story may also keep the auditor from reading.
         Err(error) => return Err(failed.unwrap_or(error)),
     };
     let report = Report {
         seed: args.seed,
-        lines_refused: loaded.refused,
+        lines_refused,
         unfinished: failed.as_ref().map(|error| error.context().to_owned()),
         kept_in: folder.stays().map(Into::into),
         ..report

@@ -147,7 +147,7 @@ impl fmt::Display for Report {
         }
         write!(
             f,
-            "{} (counted by an auditor that reads the databases; --json for machines)",
+            "{} (counted from the databases by an auditor; kills and exits are wait statuses; --json for machines)",
             self.verdict()
         )
     }
