@@ -5,10 +5,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use tidegate::crash::POINTS;
 use tidegate_cli::demo::process::Process;
 use tidegate_cli::demo::producer::Producer;
 use tidegate_cli::demo::script::{Played, lose_tail};
@@ -172,8 +174,25 @@ fn record() {
 
 macro_rules! killed {
     ($($name:ident: $point:literal, $count:literal, $lose:literal;)+) => {
+        /// Points at which a test here kills the binary.
+        const KILLED: &[&str] = &[$($point,)+];
+
         $(#[test] fn $name() { killed_at($point, $count, $lose); })+
     };
+}
+
+/// A point that is named and never reached fails its own test; this one asks that enough are named.
+#[test]
+fn enough_points_are_killed() {
+    let wanted = std::env::var("TIDEGATE_KILL_POINTS").map_or(20, |text| text.parse().unwrap());
+    let named: BTreeSet<_> = KILLED.iter().copied().collect();
+    assert!(
+        named.len() >= wanted,
+        "{} points are killed and audited; TIDEGATE_KILL_POINTS asks for {wanted}",
+        named.len()
+    );
+    let unknown: Vec<_> = named.iter().filter(|point| !POINTS.contains(point)).collect();
+    assert!(unknown.is_empty(), "no such points: {unknown:?}");
 }
 
 killed! {

@@ -6,7 +6,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used)] // Tests.
 
 use std::collections::BTreeSet;
-use std::io::Write;
 use std::time::Duration;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
@@ -14,6 +13,9 @@ use tidegate_core::Ticks;
 use tidegate_core::lease::machine::{Attempt, Effect, Input, Machine, Options, State};
 use tidegate_core::lease::{Acquire, Acquired, Nonce, Opened, Raised, Renewed, Scope, Term, Token};
 use tidegate_core::memory::lease::{Book, Registers};
+
+mod support;
+use support::{count, is_complete, most_states};
 
 /// Long enough that trust from a late reply outlives the lease: the margin is 11 s, an attempt may take 20 s.
 const TTL: Duration = Duration::from_secs(100);
@@ -489,25 +491,20 @@ fn term(token: Token, nonce: Nonce) -> Term {
     }
 }
 
-/// Appends to the table of counts, in one write, since many test processes do.
-fn count(name: &str, value: usize) {
-    if let Some(path) = std::env::var_os("TIDEGATE_COUNTS_FILE") {
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        let _ = file.and_then(|mut file| file.write_all(format!("{name} {value}\n").as_bytes()));
-    }
-}
-
 /// Visits every state within the bounds.
 fn holds(bounds: Bounds, states: usize) {
     let checker = World { bounds, twin: None }
         .checker()
         .threads(2)
+        .target_state_count(most_states())
         .spawn_bfs()
         .join();
+    println!("{} states visited", checker.state_count());
+    is_complete("lease", checker.state_count());
     checker.assert_properties();
     assert!(checker.is_done(), "every state was visited");
     assert_eq!(checker.unique_state_count(), states);
-    count("model.lease.states", states);
+    count("model.lease.states", states as u64);
 }
 
 /// Finds the deliberate bug.
@@ -517,7 +514,13 @@ fn is_caught(bounds: Bounds, twin: Twin, property: &'static str) {
         twin: Some(twin),
     };
     let found = HasDiscoveries::AnyFailures;
-    let checker = world.checker().threads(2).finish_when(found).spawn_bfs().join();
+    let checker = world
+        .checker()
+        .threads(2)
+        .target_state_count(most_states())
+        .finish_when(found)
+        .spawn_bfs()
+        .join();
     let path = checker
         .discovery(property)
         .expect("the broken twin must be found");

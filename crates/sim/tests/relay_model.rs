@@ -25,7 +25,7 @@ use tidegate_core::stream::{Appended, Chain, Register};
 use tidegate_core::{Error, Event, Reply, Ticks, Timestamp, Uuid};
 
 mod support;
-use support::{budget, count};
+use support::{count, is_complete, most_states};
 
 const LINEAGE: Lineage = Lineage(Uuid::from_u128(7));
 /// Payloads above this are poison.
@@ -490,12 +490,11 @@ const NOTHING: Left = Left {
 
 /// Checks completely; returns the number of states.
 fn holds(name: &str, bounds: Bounds, floor: usize) -> u64 {
-    let most = budget("TIDEGATE_MODEL_STATES", 2_000_000);
     let begun = Instant::now();
     let checker = bounds
         .checker()
         .threads(2)
-        .target_state_count(usize::try_from(most).unwrap_or(usize::MAX))
+        .target_state_count(most_states())
         .spawn_bfs()
         .join();
     let states = checker.unique_state_count();
@@ -510,12 +509,12 @@ fn holds(name: &str, bounds: Bounds, floor: usize) -> u64 {
             println!("{property}: {:?}", path.into_actions());
         }
     }
+    is_complete(name, checker.state_count());
     checker.assert_properties();
     assert!(
         states >= floor,
         "{name}: {states} states where at least {floor} are expected"
     );
-    assert!((checker.state_count() as u64) < most, "{name} ran out of states");
     states as u64
 }
 
@@ -649,11 +648,10 @@ fn each_broken_twin_is_found() {
                 ..NOTHING
             })
         };
-        let most = usize::try_from(budget("TIDEGATE_MODEL_STATES", 2_000_000)).unwrap_or(usize::MAX);
         let checker = world
             .checker()
             .threads(2)
-            .target_state_count(most)
+            .target_state_count(most_states())
             .finish_when(HasDiscoveries::AnyFailures)
             .spawn_bfs()
             .join();

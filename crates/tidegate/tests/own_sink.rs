@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use tidegate_core::memory::{Clock, MemoryOutbox};
 struct Post {
     sent: Arc<Mutex<Vec<(String, u128)>>>,
     down: Arc<Mutex<u32>>,
+    /// The subject that was missing has been made.
+    mended: Arc<AtomicBool>,
 }
 
 impl Publish for Post {
@@ -26,7 +29,7 @@ impl Publish for Post {
                 *down -= 1;
                 return Published::Unavailable("503".into());
             }
-            if event.topic == "poison" {
+            if event.topic == "poison" && !self.mended.load(Ordering::Relaxed) {
                 return Published::Poison("no such subject".into());
             }
             self.sent
@@ -35,6 +38,15 @@ impl Publish for Post {
                 .push((event.key.clone().unwrap(), event.id.as_u128()));
             Published::Done
         })
+    }
+}
+
+impl Post {
+    /// What was sent of a key, in that order.
+    fn ids(&self, key: &str) -> Vec<u128> {
+        let sent = self.sent.lock().unwrap();
+        let of_key = sent.iter().filter(|(k, _)| k == key);
+        of_key.map(|(_, id)| *id).collect()
     }
 }
 
@@ -117,6 +129,17 @@ async fn o4_poison_at_a_users_sink_parks_its_key_only_and_release_keeps_order() 
         (parked.len(), parked[0].events, parked[0].reason.as_str()),
         (1, 2, "no such subject")
     );
+    let later = [event(5, "t", "a"), event(6, "t", "b")];
+    outbox.enqueue(later.to_vec()).await.unwrap();
+    run(&outbox, &post).await;
+    assert_eq!(post.ids("a"), [1], "what comes later waits behind it");
+
+    post.mended.store(true, Ordering::Relaxed);
+    assert_eq!(outbox.release(parked[0].key.clone()).await.unwrap(), 3);
+    run(&outbox, &post).await;
+    assert_eq!((post.ids("a"), post.ids("b")), (vec![1, 2, 3, 5], vec![4, 6]));
+    assert!(outbox.parked(10).await.unwrap().is_empty());
+    assert!(outbox.lanes().await.unwrap().iter().all(|l| l.depth == 0));
 }
 
 #[tokio::test]

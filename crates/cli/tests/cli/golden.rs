@@ -34,7 +34,7 @@ const SEEN: &[Seen] = &[
         command: "run",
         published: false,
         lines: &[
-            "timeout --preserve-status 2 tidegate run --set http.listen=127.0.0.1:0 --set log.level=error; echo status $?",
+            "timeout --foreground --preserve-status 2 tidegate run --set http.listen=127.0.0.1:0 --set log.level=error; echo status $?",
         ],
     },
     Seen {

@@ -40,6 +40,8 @@ canaries! {
         "An append whose reply is lost counts as carried out.";
     DedupeOutside = "dedupe outside the transaction", ["C1", "C2"],
         "The position commits after the effect, apart from it.";
+    HandlerTwice = "handler runs twice in its transaction", ["C1"],
+        "A batch is handed over again before its commit.";
     DropPrefix = "drop the prefix when isolating a failure", ["C2"],
         "The events before a failing one are not run again.";
     ApplyUnfenced = "apply unfenced", ["F1"],
@@ -60,6 +62,28 @@ canaries! {
         "Careful mode does not see that an announced batch ended a process.";
     FirstIsBlamed = "first of a batch blamed", ["Quiet"],
         "A crash in an announced batch is blamed on the first event of a lane.";
+    RolledBackPublished = "a rolled-back transaction leaves its events", ["O2"],
+        "Events are written whether or not their transaction commits.";
+    WrittenBackwards = "events of a transaction written backwards", ["O3"],
+        "A transaction's events get their places in another order than they were given.";
+    OutageIsPoison = "an outage counted as poison", ["O4"],
+        "A stream that is full has its events parked.";
+    SentAgain = "an append sent again and again", ["O5"],
+        "Below the relay each append is repeated, whatever was answered.";
+    PositionGoesBack = "position goes back", ["C3"],
+        "After a commit the position is written again from what was read before.";
+    FailureEndsBatch = "a failure ends its batch", ["C6"],
+        "What follows a failing event in its batch is left undone, and nobody is told.";
+    CutGoesOn = "a process that was cut goes on", ["S2"],
+        "The bound of a drain, or a second signal, does not end the process.";
+    ReleaseForgotten = "release answered and not committed", ["S3"],
+        "A leaving relay is told that its lanes are free; they are not.";
+    VoidsUncounted = "void markers not counted", ["Q1"],
+        "The books leave out the numbers that stand for nothing.";
+    EffectOfDeadLetter = "a dead letter keeps its effect", ["Q2"],
+        "What a failing event wrote is not rolled back.";
+    RedriveApplies = "a redrive applies by itself", ["Q4"],
+        "A decision runs the handler outside the apply transaction.";
     MessageInClear = "message in clear", ["Q3"],
         "Dead letters keep messages as the handler wrote them.";
 }

@@ -68,6 +68,7 @@ pub const POINTS: &[&str] = &[
     "loss stopped a consumer for good",
     "ring lost",
     "drain ended clean",
+    "drain cut by a second signal",
     "drain cut",
     "surplus lane handed over",
 ];

@@ -99,6 +99,14 @@ impl Db {
         self.store(tx).await
     }
 
+    /// Canary: an effect of nobody's event.
+    pub(super) async fn scribble(&self) {
+        if let Ok(mut tx) = self.inbox.begin().await {
+            tx.append("e/0/0", "1");
+            self.inbox.commit(tx).await;
+        }
+    }
+
     /// Moves a lane's position as nobody may.
     pub(super) async fn jump(&self, member: Nonce, advance: Advance) -> Result<()> {
         let mut tx = self.inbox.begin().await?;
@@ -180,6 +188,9 @@ impl InboxTx for Tx {
     }
 
     async fn set_aside(&mut self, keys: &[NewlyParked], events: &[Waiting]) -> Result<()> {
+        if self.is(Canary::EffectOfDeadLetter) {
+            events.iter().for_each(|waiting| self.effect(&waiting.delivered));
+        }
         self.inner.set_aside(keys, events).await
     }
 
@@ -191,6 +202,11 @@ impl InboxTx for Tx {
         if self.is(Canary::DedupeOutside) && lanes.iter().any(|l| l.to.hw > l.from) {
             self.apart = Some((member, lanes.to_vec()));
             return Ok(lanes.len());
+        }
+        if self.is(Canary::VoidsUncounted) {
+            let mut lanes = lanes.to_vec();
+            lanes.iter_mut().for_each(|lane| lane.tally.voids = 0);
+            return self.inner.advance(member, &lanes).await;
         }
         if !self.is(Canary::ApplyUnfenced) {
             return self.inner.advance(member, lanes).await;

@@ -57,6 +57,10 @@ impl Inside {
                 }
                 Kind::Bad => return self.fail(index, "bad"),
                 Kind::Flaky if self.chaos => return self.fail(index, "flaky"),
+                _ if self.canary == Some(Canary::HandlerTwice) => {
+                    tx.effect(event);
+                    tx.effect(event);
+                }
                 _ => tx.effect(event),
             }
         }

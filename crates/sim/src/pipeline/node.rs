@@ -42,6 +42,8 @@ pub(super) struct Node {
     pub(super) boot: u32,
     pub(super) up: bool,
     pub(super) stopping: bool,
+    /// Its drain was cut: by its bound, or by a second signal.
+    pub(super) cut: bool,
     /// Stands still until then.
     pub(super) paused_until: i64,
     /// Millionths by which the clock is fast or slow.
@@ -65,6 +67,7 @@ impl Node {
             boot: 0,
             up: true,
             stopping: false,
+            cut: false,
             paused_until: 0,
             drift,
             wall_offset: 0,

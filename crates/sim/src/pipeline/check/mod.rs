@@ -19,7 +19,7 @@
 //! | C7 | a new consumer that starts at now passes over nothing that was published after it had started | each registration |
 //! | C6 | a poison event leaves nothing else of its batch behind | each apply |
 //! | S1 | a stopping process starts no work, releases a lane only when nothing works in it, and ends within its bound | each effect, end |
-//! | S2 | a drain that is cut is a crash: every other sentence still holds | each |
+//! | S2 | a process whose drain is cut, by its bound or by a second signal, is gone at once: it sends nothing more, runs no handler, and every other sentence holds as after a crash | each effect |
 //! | S3 | a clean drain leaves no lane owned and causes no second append | each drain, end |
 //! | Q1 | position = start + applied + void + skipped + waiting, number by number | each commit |
 //! | Q2 | a dead letter and the position commit together | each commit |

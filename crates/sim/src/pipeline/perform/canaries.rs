@@ -6,10 +6,11 @@ use tidegate_core::inbox::{Applied, Batch, LaneApplied, Position};
 use tidegate_core::lane::LaneId;
 use tidegate_core::outbox::{LaneTurn, Planned, Refill, Turn, Turned};
 use tidegate_core::store::{OutboxStore, Sink};
-use tidegate_core::stream::{Appended, Chain, EntryId, LaneAppend, Register};
+use tidegate_core::stream::{Appended, Chain, Entry, EntryId, LaneAppend, Register};
 
 use super::super::canary::Canary;
 use super::super::check::{Checked, Writer};
+use super::super::workload::{Kind, kind_of};
 use super::{Stores, ready, reply};
 
 impl Stores {
@@ -114,35 +115,84 @@ impl Stores {
         end
     }
 
-    /// passes over what is missing.
-    pub(super) fn jump_gaps(&mut self, batch: &Batch, applied: &Applied) -> Checked {
+    /// the first event of each append is said to be poison.
+    pub(super) fn blamed(&mut self, append: &LaneAppend) -> Appended {
+        self.truth.handed_over(append.lane.slot);
+        Appended::Poison {
+            n: append.entries.first().map_or(0, |entry| entry.n),
+            reason: "simulated: full".into(),
+        }
+    }
+
+    /// more often than anything explains.
+    pub(super) fn send_again(&mut self, lanes: &[LaneAppend]) -> Checked {
+        for _ in 0..20 {
+            let before = self.stream.contents();
+            drop(reply(self.stream.append(lanes.to_vec())));
+            self.truth.appended(&before, &self.stream.contents(), lanes)?;
+        }
+        Ok(())
+    }
+
+    /// up to the first event that fails.
+    pub(super) fn cut_short(&self, batch: &Batch) -> Batch {
+        let mut batch = batch.clone();
+        if self.is(Canary::FailureEndsBatch) {
+            for lane in &mut batch.lanes {
+                let fails = |entry: &Entry| entry.event.as_ref().is_some_and(|e| kind_of(e) == Kind::Bad);
+                let end = lane.entries.iter().position(fails).map(|at| at + 1);
+                lane.entries.truncate(end.unwrap_or(usize::MAX));
+            }
+        }
+        batch
+    }
+
+    /// each lane of the batch stands one number lower.
+    pub(super) fn go_back(&mut self, batch: &Batch, applied: &Applied) -> Checked {
         for (lane, outcome) in &applied.lanes {
-            let named = batch.lanes.iter().find(|l| l.lane == *lane);
-            let (Some(named), LaneApplied::Gap { hw, next }) = (named, outcome) else {
-                continue;
-            };
-            let to = Position {
-                hw: next - 1,
-                chain: self.truth.chain((lane.slot, next - 1)),
-                cursor: EntryId::START,
-                clean: false,
-            };
-            let advance = Advance {
-                lane: *lane,
-                token: named.token,
-                from: *hw,
-                to,
-                tally: Tally::default(),
-            };
-            let jumped = ready(self.db.jump(batch.member, advance));
-            let writer = Writer {
-                member: batch.member,
-                lanes: vec![(*lane, named.token)],
-            };
-            if jumped.is_ok() {
-                self.committed(&writer)?;
+            if let LaneApplied::At(position) = outcome
+                && position.hw > 0
+            {
+                self.put(batch, *lane, position.hw, position.hw - 1)?;
             }
         }
         Ok(())
+    }
+
+    /// passes over what is missing.
+    pub(super) fn jump_gaps(&mut self, batch: &Batch, applied: &Applied) -> Checked {
+        for (lane, outcome) in &applied.lanes {
+            if let LaneApplied::Gap { hw, next } = outcome {
+                self.put(batch, *lane, *hw, next - 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves a lane of the batch where it must not go.
+    fn put(&mut self, batch: &Batch, lane: LaneId, from: u64, to: u64) -> Checked {
+        let Some(named) = batch.lanes.iter().find(|l| l.lane == lane) else {
+            return Ok(());
+        };
+        let advance = Advance {
+            lane,
+            token: named.token,
+            from,
+            to: Position {
+                hw: to,
+                chain: self.truth.chain((lane.slot, to)),
+                cursor: EntryId::START,
+                clean: false,
+            },
+            tally: Tally::default(),
+        };
+        let writer = Writer {
+            member: batch.member,
+            lanes: vec![(lane, named.token)],
+        };
+        match ready(self.db.jump(batch.member, advance)) {
+            Ok(()) => self.committed(&writer),
+            Err(_) => Ok(()),
+        }
     }
 }

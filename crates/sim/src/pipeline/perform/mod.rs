@@ -72,7 +72,14 @@ impl Stores {
     fn relay(&mut self, member: Nonce, effect: relay::Effect) -> Result<relay::Input, Violation> {
         use relay::{Effect as R, Input as I};
         Ok(match effect {
-            R::Hold(hold) => I::Held(reply(self.outbox.hold(hold))),
+            R::Hold(hold) => {
+                let (before, leaves) = (self.outbox.contents(), hold.leave);
+                let held = reply(self.outbox.hold(hold));
+                if leaves && self.is(Canary::ReleaseForgotten) {
+                    self.outbox.restore(before);
+                }
+                I::Held(held)
+            }
             R::Turn(turn) => I::Turned(self.turn(turn)?),
             R::Append(lanes) => I::Appended(self.append(&lanes)?),
             R::Register(lanes) => I::Registered(reply(self.stream.register(lanes))),
@@ -135,6 +142,9 @@ impl Stores {
     fn append(&mut self, lanes: &[LaneAppend]) -> Result<Reply<Vec<Appended>>, Violation> {
         if self.inside.borrow_mut().strikes(Fault::Full) {
             self.coverage.hit("stream paused a lane");
+            if self.is(Canary::OutageIsPoison) {
+                return Ok(Reply::Done(lanes.iter().map(|l| self.blamed(l)).collect()));
+            }
             let full = |_| Appended::Paused("simulated: full".into());
             return Ok(Reply::Done(lanes.iter().map(full).collect()));
         }
@@ -148,6 +158,9 @@ impl Stores {
             _ => reply(self.stream.append(lanes.to_vec())),
         };
         self.truth.appended(&before, &self.stream.contents(), lanes)?;
+        if self.is(Canary::SentAgain) {
+            self.send_again(lanes)?;
+        }
         if let Reply::Done(outcomes) = &mut outcomes {
             for (append, outcome) in lanes.iter().zip(outcomes) {
                 self.refused(append, outcome);
@@ -239,7 +252,7 @@ impl Stores {
             handler,
             options,
             &self.redaction(),
-            batch,
+            &self.cut_short(batch),
         ));
         self.coverage.hit_if(batch.careful, "careful batch");
         self.committed(&writer)?;
@@ -248,6 +261,9 @@ impl Stores {
             self.truth.duplicates += applied.counts.duplicates;
             if self.is(Canary::PositionJumpsGap) {
                 self.jump_gaps(batch, applied)?;
+            }
+            if self.is(Canary::PositionGoesBack) {
+                self.go_back(batch, applied)?;
             }
         }
         Ok(applied)
@@ -328,6 +344,9 @@ impl Stores {
     fn decide<T>(&self, decision: impl Future<Output = Result<T>>) -> Result<Option<T>, Violation> {
         let before = self.db.inbox.contents();
         let decided = ready(decision).ok();
+        if self.is(Canary::RedriveApplies) && !before.parked.is_empty() {
+            ready(self.db.scribble());
+        }
         self.truth.decided(&before, &self.db.inbox.contents())?;
         Ok(decided)
     }

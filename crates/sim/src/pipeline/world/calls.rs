@@ -100,6 +100,9 @@ impl World {
 
     pub(super) fn may_send(&mut self, node: usize, effect: &Effect) -> Checked {
         let sender = &self.nodes[node];
+        ensure("S2", !sender.cut, || {
+            format!("process {node} was cut and still sends {effect:?}")
+        })?;
         ensure("S1", !(sender.stopping && effect.is_new_work()), || {
             format!("process {node} starts work while it stops: {effect:?}")
         })?;
@@ -142,6 +145,10 @@ impl World {
     pub(super) fn execute(&mut self, sent: Box<Sent>) -> Checked {
         let Sent { node, boot, .. } = *sent;
         if sent.effect.is_inside() {
+            let cut = self.nodes[node].boot == boot && self.nodes[node].cut;
+            ensure("S2", !cut || !self.nodes[node].up, || {
+                format!("process {node} was cut and its handler runs")
+            })?;
             if !self.is_current(node, boot) {
                 return Ok(());
             }

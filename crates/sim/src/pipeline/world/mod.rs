@@ -43,14 +43,30 @@ const DRAIN_MAX: i64 = 3_000_000;
 const CALLS_MAX: u32 = 3_000;
 
 enum Action {
-    Wake { node: usize, boot: u32 },
+    Wake {
+        node: usize,
+        boot: u32,
+    },
     Execute(Box<Sent>),
-    Deliver { sent: Box<Sent>, input: Input },
-    Ring { relays: bool },
+    Deliver {
+        sent: Box<Sent>,
+        input: Input,
+    },
+    Ring {
+        relays: bool,
+    },
     Commit(Box<Transaction>),
     Do(Deed),
-    Start { node: usize, boot: u32 },
-    Cut { node: usize, boot: u32 },
+    Start {
+        node: usize,
+        boot: u32,
+    },
+    /// The bound of a drain has come, or a second signal.
+    Cut {
+        node: usize,
+        boot: u32,
+        again: bool,
+    },
 }
 
 /// A call on its way.
@@ -282,10 +298,7 @@ impl World {
             }
             Action::Do(deed) => self.do_deed(deed),
             Action::Start { node, boot } => self.start(node, boot),
-            Action::Cut { node, boot } => {
-                self.cut(node, boot);
-                Ok(())
-            }
+            Action::Cut { node, boot, again } => self.cut(node, boot, again),
         }
     }
 

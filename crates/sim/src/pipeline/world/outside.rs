@@ -6,6 +6,7 @@ use tidegate_core::memory::MemoryStream;
 use tidegate_core::store::OutboxStore;
 use tidegate_core::time::micros;
 
+use super::super::canary::Canary;
 use super::super::check::Checked;
 use super::super::knobs::Fault;
 use super::super::node::Input;
@@ -18,12 +19,20 @@ impl World {
     pub(super) fn commit(&mut self, transaction: &Transaction) {
         if !transaction.commits {
             self.stores.coverage.hit("transaction rolled back");
+            if self.stores.is(Canary::RolledBackPublished) {
+                let written = ready(self.stores.outbox.enqueue(transaction.events.clone()));
+                debug_assert!(written.is_ok());
+            }
             return;
         }
         let keyless = transaction.events.iter().any(|e| e.key.is_none());
         self.stores.coverage.hit_if(keyless, "event without a key");
         self.stores.truth.commit(&transaction.events);
-        let written = ready(self.stores.outbox.enqueue(transaction.events.clone()));
+        let mut events = transaction.events.clone();
+        if self.stores.is(Canary::WrittenBackwards) {
+            events.reverse();
+        }
+        let written = ready(self.stores.outbox.enqueue(events));
         debug_assert!(written.is_ok());
         self.ring_later(true);
     }

@@ -11,6 +11,9 @@ use super::super::check::{Checked, ensure};
 use super::super::node::{Effect, Input, Machine};
 use super::{Action, World, consumer_options, relay_options};
 
+/// A second signal comes so long after the first.
+const SECOND_SIGNAL: i64 = 5_000;
+
 impl World {
     pub(super) fn process(&mut self, node: usize) -> (Machine, Nonce, i64) {
         let member = Nonce((u128::from(self.rng.u64(..)) << 8) | node as u128);
@@ -64,7 +67,12 @@ impl World {
             self.release_first(node)?;
         }
         let at = self.now + 2 * micros(self.knobs.ttl);
-        self.at(at, Action::Cut { node, boot });
+        let again = false;
+        self.at(at, Action::Cut { node, boot, again });
+        if self.now % 4 == 0 {
+            let again = true;
+            self.at(self.now + SECOND_SIGNAL, Action::Cut { node, boot, again });
+        }
         self.step(node, Input::Stop)
     }
 
@@ -114,10 +122,20 @@ impl World {
         Ok(())
     }
 
-    pub(super) fn cut(&mut self, node: usize, boot: u32) {
-        if self.is_current(node, boot) && !self.ending {
-            self.stores.coverage.hit("drain cut");
+    /// S2: what was cut is gone at once, like after a crash.
+    pub(super) fn cut(&mut self, node: usize, boot: u32, again: bool) -> Checked {
+        if !self.is_current(node, boot) || self.ending {
+            return Ok(());
+        }
+        self.stores.coverage.hit(if again {
+            "drain cut by a second signal"
+        } else {
+            "drain cut"
+        });
+        self.nodes[node].cut = true;
+        if !self.stores.is(Canary::CutGoesOn) {
             self.crash(node, 100_000);
         }
+        Ok(())
     }
 }
