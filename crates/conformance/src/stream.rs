@@ -7,7 +7,9 @@ use tidegate_core::lane::{LaneId, Lineage};
 use tidegate_core::lease::Token;
 use tidegate_core::memory::{Clock, MemoryStream};
 use tidegate_core::store::{BoxFuture, Sink, StreamStore};
-use tidegate_core::stream::{Appended, Chain, Entry, EntryId, LaneAppend, Lost, Numbered, Page, Register};
+use tidegate_core::stream::{
+    Appended, Chain, Entry, EntryId, LaneAppend, Lost, Numbered, Page, ReaderHold, Register,
+};
 use tidegate_core::{Code, Event, Result, Timestamp, Uuid, limits};
 
 use crate::counts;
@@ -56,6 +58,7 @@ macro_rules! stream_suite {
             s_030_nothing_is_trimmed_above_a_hold
             s_031_trimming_is_bounded_and_by_age
             s_032_a_trimmed_stream_goes_on_where_it_was
+            s_033_a_hold_is_listed_and_can_be_dropped
             s_040_a_lost_range_moves_the_register_and_is_told
             s_041_only_the_next_range_can_be_lost_and_only_by_the_owner
             s_042_a_time_is_found_in_each_lane
@@ -528,6 +531,31 @@ pub async fn s_032_a_trimmed_stream_goes_on_where_it_was(subject: &dyn Subject) 
     assert_eq!(send(&stream, a.batch(1)).await, Appended::Through(4));
     let page = read(&stream, last).await;
     assert!(page.entries[0].id > last && page.entries[0].n == 4);
+}
+
+/// A reader that is gone for good holds back trimming until a person drops its hold.
+pub async fn s_033_a_hold_is_listed_and_can_be_dropped(subject: &dyn Subject) {
+    let stream = subject.stream(LIMIT).await;
+    send(&stream, Lane::new(0).batch(3)).await;
+    let (begun, first) = (now(subject), EntryId(0, 1));
+    stream.publish_hold("gone".into(), EntryId::START).await.unwrap();
+    stream.publish_hold("alive".into(), EntryId::START).await.unwrap();
+    subject.clock().advance(Duration::from_secs(5));
+    stream.publish_hold("alive".into(), first).await.unwrap();
+    let hold = |reader: &str, below, renewed_at| ReaderHold {
+        reader: reader.into(),
+        below,
+        renewed_at,
+    };
+    let alive = hold("alive", first, begun.after(Duration::from_secs(5)));
+    let gone = hold("gone", EntryId::START, begun);
+    assert_eq!(stream.holds().await.unwrap(), [alive.clone(), gone]);
+    assert_eq!(stream.trim(now(subject), 100).await.unwrap(), 0);
+    for there in [true, false] {
+        assert_eq!(stream.drop_hold("gone".into()).await.unwrap(), there);
+        assert_eq!(stream.holds().await.unwrap(), std::slice::from_ref(&alive));
+    }
+    assert_eq!(stream.trim(now(subject), 100).await.unwrap(), 1);
 }
 
 fn lost(a: &Lane, from: u64, through: u64) -> Lost {

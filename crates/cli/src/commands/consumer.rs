@@ -1,18 +1,22 @@
 //! `consumer`: positions, lag, and going back.
 
 mod rewind;
+mod rm;
 mod skip_lost;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use clap::Subcommand;
 use serde::Serialize;
 use serde_json::json;
+use tidegate::clock;
 use tidegate::inbox::Position;
 use tidegate::lane::LaneId;
 use tidegate::store::{DeadLetters as _, InboxStore as _, StreamStore as _};
 use tidegate::stores::sqlite::inbox::SqliteInbox;
 use tidegate::stream::Lost;
+use tidegate::stream::ReaderHold;
 
 use super::{Context, Ended};
 use crate::config::Config;
@@ -20,7 +24,7 @@ use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Found, Places, pick};
 use crate::settings;
-use crate::text::{count, counted};
+use crate::text::{count, counted, span};
 
 /// What to do with consumers.
 #[derive(Debug, Subcommand)]
@@ -33,6 +37,8 @@ pub enum Command {
     Rewind(rewind::Args),
     /// Go past events that the stream has declared lost
     SkipLost(skip_lost::Args),
+    /// Let go of the entries that a consumer which is gone keeps from being trimmed
+    Rm(rm::Args),
 }
 
 /// Which consumer.
@@ -47,13 +53,14 @@ pub(super) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
     let access = match command {
         Command::Ls | Command::Lag(_) => Access::Look,
-        Command::Rewind(_) | Command::SkipLost(_) => Access::Change,
+        Command::Rewind(_) | Command::SkipLost(_) | Command::Rm(_) => Access::Change,
     };
     let places = Places::open(&config, access)?;
     match command {
         Command::Ls => ls(context, &config, &places).await,
         Command::Rewind(args) => rewind::run(context, &config, &places, args).await,
         Command::SkipLost(args) => skip_lost::run(context, &config, &places, args).await,
+        Command::Rm(args) => rm::run(context, &config, &places, args).await,
         Command::Lag(which) => lag(context, &config, &places, which).await,
     }
 }
@@ -70,10 +77,11 @@ pub(super) struct Glance {
     retrying_keys: u64,
     dead_keys: u64,
     parked_events: u64,
+    hold_age_ms: Option<u64>,
 }
 
 impl Glance {
-    pub(super) const HEADERS: [&'static str; 8] = [
+    pub(super) const HEADERS: [&'static str; 9] = [
         "consumer",
         "store",
         "stream",
@@ -82,7 +90,24 @@ impl Glance {
         "behind",
         "keys parked",
         "of them dead",
+        "hold renewed",
     ];
+
+    /// Of a reader whose inbox is not among the stores here: only its hold is known.
+    fn of_hold(stream: &str, hold: &ReaderHold) -> Self {
+        Self {
+            consumer: hold.reader.clone(),
+            store: "-".to_owned(),
+            stream: Some(stream.to_owned()),
+            lanes: 0,
+            taken: 0,
+            behind: None,
+            retrying_keys: 0,
+            dead_keys: 0,
+            parked_events: 0,
+            hold_age_ms: Some(age_ms(hold)),
+        }
+    }
 
     pub(super) fn cells(&self) -> Vec<String> {
         vec![
@@ -94,21 +119,47 @@ impl Glance {
             self.behind.map_or_else(|| "-".to_owned(), count),
             count(self.retrying_keys + self.dead_keys),
             count(self.dead_keys),
+            self.hold_age_ms.map_or_else(
+                || "-".to_owned(),
+                |ms| format!("{} ago", span(Duration::from_millis(ms))),
+            ),
         ]
     }
 }
 
+fn age_ms(hold: &ReaderHold) -> u64 {
+    let age = clock::wall().since(hold.renewed_at);
+    u64::try_from(age.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Every hold, by stream.
+async fn holds(places: &Places) -> Result<Vec<(String, ReaderHold)>, Failure> {
+    let mut all = Vec::new();
+    for stream in places.streams().await? {
+        let holds = stream.it.holds().await?;
+        all.extend(holds.into_iter().map(|hold| (stream.name.clone(), hold)));
+    }
+    Ok(all)
+}
+
 pub(super) async fn glances(config: &Config, places: &Places) -> Result<Vec<Glance>, Failure> {
     let published = published(places).await?;
-    let mut all = Vec::new();
+    let (mut all, mut holds) = (Vec::new(), holds(places).await?);
     for found in &places.consumers().await? {
         let lanes = lanes(config, &published, found).await?;
         let keys = found.it.parked_keys().await?;
         let behind: Option<Vec<_>> = lanes.iter().map(Lane::behind).collect();
+        let stream = lanes.iter().find_map(|lane| lane.stream.clone());
+        let mut mine = holds.extract_if(.., |(of, hold)| {
+            hold.reader == found.name && stream.as_ref().is_none_or(|stream| stream == of)
+        });
+        let hold_age_ms = mine.by_ref().map(|(_, hold)| age_ms(&hold)).max();
+        drop(mine);
         all.push(Glance {
             consumer: found.name.clone(),
             store: found.store.clone(),
-            stream: lanes.iter().find_map(|lane| lane.stream.clone()),
+            hold_age_ms,
+            stream,
             lanes: lanes.len(),
             taken: lanes.iter().map(|lane| lane.position.hw).sum(),
             behind: behind.map(|lanes| lanes.into_iter().sum()),
@@ -117,6 +168,8 @@ pub(super) async fn glances(config: &Config, places: &Places) -> Result<Vec<Glan
             parked_events: keys.events,
         });
     }
+    let strangers = holds.iter().map(|(stream, hold)| Glance::of_hold(stream, hold));
+    all.extend(strangers);
     Ok(all)
 }
 

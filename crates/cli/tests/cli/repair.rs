@@ -385,3 +385,117 @@ fn lose(world: &World, n: i64) {
         .expect("lost");
     stream.execute_batch(include_str!("lose_tail.sql")).expect("lost");
 }
+
+/// `consumer ls --json`, the one consumer.
+fn consumer(world: &World) -> serde_json::Value {
+    let listed = world.run(&["consumer", "ls", "-c", "tidegate.toml", "--json"]);
+    listed.ok().lines().remove(0)
+}
+
+fn remove(world: &World, more: &[&str]) -> crate::world::Said {
+    world.run(&[&["consumer", "rm", "copy", "-c", "tidegate.toml"], more].concat())
+}
+
+fn entries(world: &World) -> i64 {
+    let stream = rusqlite::Connection::open(world.path("shop.db")).expect("opened");
+    stream
+        .query_row("select count(*) from tidegate_entry", [], |row| row.get(0))
+        .expect("counted")
+}
+
+/// Entries left after a sweep that keeps nothing that may go.
+fn swept(world: &World) -> i64 {
+    let args = [
+        "sweep",
+        "run",
+        "db",
+        "-c",
+        "tidegate.toml",
+        "--set",
+        "stream.orders.retain=1s",
+    ];
+    world.run(&args).ok();
+    entries(world)
+}
+
+fn emit_one(world: &World) {
+    let line = "{\"topic\":\"o\",\"key\":1,\"version\":1,\"payload\":{\"id\":1,\"total\":5}}\n";
+    let args = ["emit", "-c", "tidegate.toml"];
+    world.run_with(&args, line.as_bytes()).ok();
+}
+
+/// A consumer that is gone keeps entries from being trimmed, until somebody lets go of them.
+#[test]
+fn a_consumer_that_is_gone_is_removed() {
+    let world = shop();
+    let daemon = Daemon::start(&world, &["-c", "tidegate.toml"]);
+    emit_one(&world);
+    wait_for("the row", || (rows(&world).len() == 1).then_some(()));
+    wait_for("the hold", || consumer(&world)["hold_age_ms"].as_u64());
+    let running = remove(&world, &["--yes"]);
+    assert_eq!(running.status, 2, "{running:?}");
+    assert!(
+        running.err.contains("TG0003") && running.err.contains("the consumer runs"),
+        "{running:?}"
+    );
+    daemon.stop();
+
+    // It comes back no more; what is published now waits for it.
+    let whole = std::fs::read_to_string(world.path("tidegate.toml")).expect("read");
+    let (before, _) = whole.split_once("[consumer.copy]").expect("a consumer");
+    world.write(
+        "tidegate.toml",
+        format!("{before}\n[http]\nlisten = \"127.0.0.1:0\"\n"),
+    );
+    let daemon = Daemon::start(&world, &["-c", "tidegate.toml"]);
+    emit_one(&world);
+    wait_for("the second entry", || (entries(&world) == 2).then_some(()));
+    daemon.stop();
+    let age = consumer(&world)["hold_age_ms"].as_u64().expect("a hold");
+    wait_for("the hold to be older", || {
+        (consumer(&world)["hold_age_ms"].as_u64()? > age + 1_000).then_some(())
+    });
+    let held = swept(&world);
+    assert!(held >= 1, "the last is held back at least");
+
+    remove(&world, &[]).fails(
+        2,
+        "error: TG0003 an option is outside its limits: consumer copy: its hold on orders would go; nothing is \
+         changed without --yes\n  read on: tidegate explain TG0003\n",
+    );
+    assert_eq!(swept(&world), held);
+    assert_eq!(
+        remove(&world, &["--yes"]).ok().err,
+        "copy: 1 hold let go, 0 positions forgotten\n"
+    );
+    assert_eq!(swept(&world), 0);
+    let left = consumer(&world);
+    assert!(left["hold_age_ms"].is_null(), "{left}");
+    assert!(left["lanes"].as_u64() > Some(0), "its positions stay: {left}");
+    let said = remove(&world, &["--yes", "--positions", "--json"]).ok().json();
+    assert_eq!(said["holds"], serde_json::json!([]));
+    assert!(said["positions"].as_u64() > Some(0), "{said}");
+    assert_eq!(consumer(&world)["lanes"], 0);
+    let unknown = world.run(&["consumer", "rm", "cpoy", "-c", "tidegate.toml", "--yes"]);
+    assert!(
+        unknown.status == 5 && unknown.err.contains("did you mean copy?"),
+        "{unknown:?}"
+    );
+}
+
+/// Nothing that waits for a person is forgotten with the positions.
+#[test]
+fn positions_with_dead_letters_are_not_forgotten() {
+    let world = shop();
+    parked(&world).stop();
+    wait_for("the heartbeat to end", || {
+        let said = remove(&world, &["--yes", "--positions"]);
+        (!said.err.contains("the consumer runs")).then_some(said)
+    })
+    .fails(
+        2,
+        "error: TG0003 an option is outside its limits: 2 events wait as dead letters; redrive or discard them first\n  \
+         read on: tidegate explain TG0003\n",
+    );
+    assert_eq!(letters(&world).len(), 1);
+}

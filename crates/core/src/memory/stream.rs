@@ -14,8 +14,8 @@ use crate::limits;
 use crate::memory::{Bell, Clock};
 use crate::store::{BoxFuture, Doorbell, Sink, StreamStore};
 use crate::stream::{
-    Appended, Capabilities, Entry, EntryId, LaneAppend, Locator, Lost, Numbered, Page, Place, Register,
-    Registers,
+    Appended, Capabilities, Entry, EntryId, LaneAppend, Locator, Lost, Numbered, Page, Place, ReaderHold,
+    Register, Registers,
 };
 use crate::time::Timestamp;
 
@@ -43,8 +43,8 @@ pub struct Contents {
     pub registers: BTreeMap<LaneId, Register>,
     /// Ranges declared lost.
     pub lost: Vec<Lost>,
-    /// What readers still need: everything after this position.
-    pub holds: BTreeMap<String, EntryId>,
+    /// What readers still need: everything after this position; and when they said so.
+    pub holds: BTreeMap<String, (EntryId, Timestamp)>,
     payload_max: usize,
 }
 
@@ -239,7 +239,7 @@ impl Contents {
     }
 
     fn trim(&mut self, before: Timestamp, limit: u32) -> u64 {
-        let held = self.holds.values().map(|id| id.1).min().unwrap_or(u64::MAX);
+        let held = self.holds.values().map(|(id, _)| id.1).min().unwrap_or(u64::MAX);
         let old: Vec<u64> = self
             .entries
             .iter()
@@ -367,8 +367,25 @@ impl StreamStore for MemoryStream {
     }
 
     fn publish_hold(&self, reader: String, below: EntryId) -> BoxFuture<'_, Result<()>> {
-        self.lock().holds.insert(reader, below);
+        let now = self.now();
+        self.lock().holds.insert(reader, (below, now));
         Box::pin(async { Ok(()) })
+    }
+
+    fn holds(&self) -> BoxFuture<'_, Result<Vec<ReaderHold>>> {
+        let contents = self.lock();
+        let hold = |(reader, (below, renewed_at)): (&String, &(EntryId, Timestamp))| ReaderHold {
+            reader: reader.clone(),
+            below: *below,
+            renewed_at: *renewed_at,
+        };
+        let holds = contents.holds.iter().map(hold).collect();
+        Box::pin(async move { Ok(holds) })
+    }
+
+    fn drop_hold(&self, reader: String) -> BoxFuture<'_, Result<bool>> {
+        let dropped = self.lock().holds.remove(&reader).is_some();
+        Box::pin(async move { Ok(dropped) })
     }
 
     fn trim(&self, before: Timestamp, limit: u32) -> BoxFuture<'_, Result<u64>> {

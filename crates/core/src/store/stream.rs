@@ -4,7 +4,9 @@ use crate::error::Result;
 use crate::lane::LaneId;
 use crate::lease::Token;
 use crate::store::{BoxFuture, Doorbell};
-use crate::stream::{Appended, Capabilities, EntryId, LaneAppend, Lost, Page, Place, Register, Registers};
+use crate::stream::{
+    Appended, Capabilities, EntryId, LaneAppend, Lost, Page, Place, ReaderHold, Register, Registers,
+};
 
 /// Where a relay publishes. Users may implement it; [`Capabilities`] says what it can promise.
 ///
@@ -52,6 +54,13 @@ pub trait StreamStore: Doorbell {
 
     /// Records that `reader` needs everything after `below`; readers renew it as they move.
     fn publish_hold(&self, reader: String, below: EntryId) -> BoxFuture<'_, Result<()>>;
+
+    /// Every reader's hold, in order of reader.
+    fn holds(&self) -> BoxFuture<'_, Result<Vec<ReaderHold>>>;
+
+    /// Removes a reader's hold (an operator's step): what it has not read may be trimmed then. A reader that is alive
+    /// publishes it again. Returns whether there was one.
+    fn drop_hold(&self, reader: String) -> BoxFuture<'_, Result<bool>>;
 
     /// Deletes entries older than `before` and below every hold, at most `limit`. Returns how many.
     fn trim(&self, before: crate::Timestamp, limit: u32) -> BoxFuture<'_, Result<u64>>;

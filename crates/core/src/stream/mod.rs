@@ -21,6 +21,7 @@ use uuid::Uuid;
 use crate::event::Event;
 use crate::lane::LaneId;
 use crate::lease::Token;
+use crate::time::Timestamp;
 
 pub use locate::Locator;
 
@@ -183,6 +184,17 @@ impl Capabilities {
             "at least once"
         }
     }
+}
+
+/// What a reader keeps from being trimmed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ReaderHold {
+    /// Who: a consumer's name.
+    pub reader: String,
+    /// It needs everything after this.
+    pub below: EntryId,
+    /// When it said so last.
+    pub renewed_at: Timestamp,
 }
 
 /// Where a reader may begin in a lane.

@@ -11,6 +11,7 @@
 mod dead_letter;
 pub mod handler;
 mod ownership;
+mod remove;
 mod rewind;
 mod row;
 mod skip_lost;

@@ -73,7 +73,7 @@ fn raise_tokens(
 }
 
 /// Heartbeats of another boot have ended.
-fn members(sql: &Sql<'_>, consumer: i64, boot: Uuid) -> Result<BTreeMap<Nonce, Member>> {
+pub(super) fn members(sql: &Sql<'_>, consumer: i64, boot: Uuid) -> Result<BTreeMap<Nonce, Member>> {
     let all = sql.query(
         "reading consumer members",
         include_str!("members.sql"),
@@ -93,7 +93,7 @@ fn members(sql: &Sql<'_>, consumer: i64, boot: Uuid) -> Result<BTreeMap<Nonce, M
 }
 
 /// Leases of another boot have run out.
-fn lanes(sql: &Sql<'_>, consumer: i64, boot: Uuid) -> Result<Vec<LaneRow<Position>>> {
+pub(super) fn lanes(sql: &Sql<'_>, consumer: i64, boot: Uuid) -> Result<Vec<LaneRow<Position>>> {
     sql.query(
         "reading consumer lanes",
         include_str!("lanes.sql"),

@@ -11,7 +11,7 @@ use tidegate_core::lane::LaneId;
 use tidegate_core::lease::Token;
 use tidegate_core::store::{BoxFuture, Doorbell, Sink, StreamStore};
 use tidegate_core::stream::{
-    Appended, Capabilities, EntryId, LaneAppend, Lost, Page, Place, Register, Registers,
+    Appended, Capabilities, EntryId, LaneAppend, Lost, Page, Place, ReaderHold, Register, Registers,
 };
 use tidegate_core::{Result, Timestamp, Uuid, limits};
 
@@ -171,6 +171,19 @@ impl StreamStore for SqliteStream {
             let params = (id, reader, signed(below.1), now.as_micros());
             sql.execute("stream hold", include_str!("hold.sql"), params)
                 .map(|_| ())
+        })
+    }
+
+    fn holds(&self) -> BoxFuture<'_, Result<Vec<ReaderHold>>> {
+        let id = self.id;
+        self.db.read(move |sql| read::holds(sql, id))
+    }
+
+    fn drop_hold(&self, reader: String) -> BoxFuture<'_, Result<bool>> {
+        let id = self.id;
+        self.db.write(move |sql| {
+            let dropped = sql.execute("stream hold", include_str!("drop_hold.sql"), (id, reader))?;
+            Ok(dropped > 0)
         })
     }
 

@@ -2,7 +2,7 @@
 
 use rusqlite::Row;
 use tidegate_core::lane::{LaneId, Lineage};
-use tidegate_core::stream::{Entry, EntryId, Locator, Lost, Page, Place, Register, Registers};
+use tidegate_core::stream::{Entry, EntryId, Locator, Lost, Page, Place, ReaderHold, Register, Registers};
 use tidegate_core::{Result, Timestamp, Uuid};
 
 use super::{base, json_lanes, rowid};
@@ -116,6 +116,16 @@ pub(super) fn lost(sql: &Sql<'_>, stream: i64) -> Result<Vec<Lost>> {
             from: number(row, 2)?,
             through: number(row, 3)?,
             chain: chain(row, 4)?,
+        })
+    })
+}
+
+pub(super) fn holds(sql: &Sql<'_>, stream: i64) -> Result<Vec<ReaderHold>> {
+    sql.query("stream holds", include_str!("holds.sql"), [stream], |row| {
+        Ok(ReaderHold {
+            reader: row.get(0)?,
+            below: EntryId(0, number(row, 1)?),
+            renewed_at: Timestamp::from_micros(row.get(2)?),
         })
     })
 }

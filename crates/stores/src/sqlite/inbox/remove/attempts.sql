@@ -1,0 +1,1 @@
+delete from tidegate_inbox_attempt where consumer = ?1

@@ -1,0 +1,1 @@
+delete from tidegate_consumer_lane where consumer = ?1
