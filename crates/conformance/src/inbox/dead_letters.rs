@@ -479,7 +479,7 @@ pub fn c113_a_decision_rings_the_bell(world: &dyn World) {
     block_on(rung);
 }
 
-pub fn c114_parked_keys_are_counted_by_state(world: &dyn World) {
+pub fn c117_parked_keys_are_counted_by_state(world: &dyn World) {
     let mut feed = Feed::default();
     let case = dead(world, &mut feed, &["bad", "a", "bad"]);
     let retried = Options::default();

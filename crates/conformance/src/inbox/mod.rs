@@ -525,7 +525,7 @@ macro_rules! inbox_cases {
             dead_letters::c110_the_books_add_up_at_every_step,
             dead_letters::c111_a_failing_sink_drops_nothing_and_is_not_retried_hot,
             dead_letters::c112_a_key_that_dies_again_is_told_again,
-            dead_letters::c114_parked_keys_are_counted_by_state,
+            dead_letters::c117_parked_keys_are_counted_by_state,
             dead_letters::c113_a_decision_rings_the_bell,
             dead_letters::c114_a_mark_is_for_one_death,
             dead_letters::c115_a_refused_letter_holds_back_no_other,
