@@ -188,7 +188,9 @@ impl InboxTx for Tx {
 
     async fn set_aside(&mut self, keys: &[NewlyParked], events: &[Waiting]) -> Result<()> {
         if self.is(Canary::EffectOfDeadLetter) {
-            events.iter().for_each(|waiting| self.effect(&waiting.delivered));
+            for waiting in events {
+                self.effect(&waiting.delivered);
+            }
         }
         self.inner.set_aside(keys, events).await
     }
@@ -204,7 +206,9 @@ impl InboxTx for Tx {
         }
         if self.is(Canary::VoidsUncounted) {
             let mut lanes = lanes.to_vec();
-            lanes.iter_mut().for_each(|lane| lane.tally.voids = 0);
+            for lane in &mut lanes {
+                lane.tally.voids = 0;
+            }
             return self.inner.advance(member, &lanes).await;
         }
         if !self.is(Canary::ApplyUnfenced) {

@@ -298,7 +298,10 @@ impl World {
             }
             Action::Do(deed) => self.do_deed(deed),
             Action::Start { node, boot } => self.start(node, boot),
-            Action::Cut { node, boot, again } => self.cut(node, boot, again),
+            Action::Cut { node, boot, again } => {
+                self.cut(node, boot, again);
+                Ok(())
+            }
         }
     }
 

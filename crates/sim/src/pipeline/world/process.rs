@@ -123,9 +123,9 @@ impl World {
     }
 
     /// S2: what was cut is gone at once, like after a crash.
-    pub(super) fn cut(&mut self, node: usize, boot: u32, again: bool) -> Checked {
+    pub(super) fn cut(&mut self, node: usize, boot: u32, again: bool) {
         if !self.is_current(node, boot) || self.ending {
-            return Ok(());
+            return;
         }
         self.stores.coverage.hit(if again {
             "drain cut by a second signal"
@@ -136,6 +136,5 @@ impl World {
         if !self.stores.is(Canary::CutGoesOn) {
             self.crash(node, 100_000);
         }
-        Ok(())
     }
 }
