@@ -19,7 +19,7 @@ use crate::dead_letter::redact::Redactor;
 use crate::error::{Code, Effect, Error, Result};
 use crate::inbox::handler::{self, Handler};
 use crate::inbox::sift::{self, Blame, Pass, Route, View, Waits};
-use crate::inbox::transaction::{Commit, InboxDb, InboxTx};
+use crate::inbox::transaction::{Announced, Commit, InboxDb, InboxTx};
 use crate::inbox::{Applied, Batch, Class, Counts, Failed, Failure, LaneApplied, Options, Position, Verdict};
 use crate::lane::LaneId;
 use crate::lease::Token;
@@ -109,8 +109,8 @@ struct Run<'r, 'db, D, H: ?Sized> {
     suspects: Option<usize>,
     /// Careful mode: what is recorded and has no result yet.
     announcement: Announcement,
-    /// Careful mode: lanes with events that were under way when a process ended. While there are any, the others wait.
-    doubtful: Vec<LaneId>,
+    /// Careful mode: events that were under way when a process ended. While there are any, other lanes wait.
+    doubtful: Vec<Announced>,
     /// Careful mode: events taken one at a time so far.
     alone: usize,
     counts: Counts,
@@ -143,7 +143,8 @@ where
 
     fn is_over(&self) -> bool {
         let all = self.lanes.iter().all(|lane| lane.outcome.is_some());
-        all || (self.blame.is_none() && (self.failed >= self.batch.failures_max || self.was_careful_enough()))
+        let enough = self.failed >= self.batch.failures_max.max(1) || self.was_careful_enough();
+        all || (self.blame.is_none() && enough)
     }
 
     /// Far above what halving needs for every event to fail; only a handler without a stable answer gets there.
@@ -200,7 +201,8 @@ where
             if lane.outcome.is_some() {
                 continue;
             }
-            let waits = !self.doubtful.is_empty() && !self.doubtful.contains(&batch.lane);
+            let mut doubtful = self.doubtful.iter();
+            let waits = !self.doubtful.is_empty() && !doubtful.any(|range| range.lane == batch.lane);
             let Some(row) = locked.iter().find(|row| row.lane == batch.lane) else {
                 lane.outcome = Some(LaneApplied::Fenced);
                 continue;
@@ -292,6 +294,7 @@ where
         let mut applied = Applied {
             counts: self.counts,
             failures: self.failures,
+            doubtful: self.alone > 0,
             ..Applied::default()
         };
         for (batch, lane) in self.batch.lanes.iter().zip(self.lanes) {

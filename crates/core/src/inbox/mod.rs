@@ -94,7 +94,8 @@ pub struct Batch {
     pub lanes: Vec<LaneBatch>,
     /// After an unclean take-over: what is about to be handled is recorded and committed first (ADR-0007).
     pub careful: bool,
-    /// Events that may fail in this call; at that many it ends with what is committed, and lanes stand where they are.
+    /// Events that may fail in this call, at least one; at that many it ends with what is committed, and lanes stand
+    /// where they are.
     pub failures_max: usize,
     /// The time written to parked rows.
     pub now: Timestamp,
@@ -122,6 +123,8 @@ pub struct Applied {
     pub counts: Counts,
     /// The failures that parked a key or skipped an event, one each: the breaker counts distinct keys.
     pub failures: Vec<Failed>,
+    /// Events were taken one at a time, and only a few of them: so are the next.
+    pub doubtful: bool,
     /// Infrastructure failed, or an outcome is unknown: nothing was blamed; give the same batch again after a pause.
     pub pause: Option<Error>,
 }

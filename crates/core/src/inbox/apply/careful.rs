@@ -6,7 +6,7 @@
 
 use crate::error::Result;
 use crate::inbox::handler::Handler;
-use crate::inbox::sift::{Blame, Route};
+use crate::inbox::sift::{Blame, LaneRoute, Route};
 use crate::inbox::transaction::{Announce, Announced, InboxDb, InboxTx};
 use crate::lane::LaneId;
 use crate::lease::Token;
@@ -54,16 +54,15 @@ where
     /// Records what is about to be handled, and commits that.
     pub(super) async fn announce(&mut self) -> Result<()> {
         let mut tx = self.db.begin().await?;
-        let ranges = self.left_behind(&mut tx).await?;
-        self.doubtful = ranges.iter().map(|range| range.lane).collect();
+        self.doubtful = self.left_behind(&mut tx).await?;
         let route = self.route(&mut tx).await?;
         if route.deliver.is_empty() {
             return Ok(());
         }
-        if ranges.is_empty() {
+        if self.doubtful.is_empty() {
             self.announce_batch(tx, &route).await
         } else {
-            self.announce_alone(tx, &route, &ranges).await
+            self.announce_alone(tx, &route).await
         }
     }
 
@@ -78,6 +77,9 @@ where
         let lanes: Vec<LaneId> = open.iter().map(|(lane, _)| *lane).collect();
         let mut announced = tx.announced(&lanes).await?;
         announced.retain(|range| range.alone || !open.contains(&(range.lane, range.token)));
+        for range in &mut announced {
+            range.alone = true;
+        }
         Ok(announced)
     }
 
@@ -89,12 +91,12 @@ where
     }
 
     /// An event that ended the process too often is blamed.
-    async fn announce_alone(&mut self, mut tx: D::Tx<'db>, route: &Route, left: &[Announced]) -> Result<()> {
+    async fn announce_alone(&mut self, mut tx: D::Tx<'db>, route: &Route) -> Result<()> {
         let Some(next) = route.deliver.first() else {
             return Ok(());
         };
         let token = route.token(next.lane).unwrap_or_default();
-        let upto = left.iter().filter(|range| range.lane == next.lane);
+        let upto = self.doubtful.iter().filter(|range| range.lane == next.lane);
         let upto = upto.map(|range| range.upto).max().unwrap_or(next.n);
         let attempts = tx.attempt(next.lane, next.n, token).await?;
         self.alone += 1;
@@ -117,9 +119,14 @@ where
         Ok(())
     }
 
-    /// Forgets what is announced; what is left of a doubtful range stays so.
+    /// Forgets what is announced; what is left of a doubtful range stays so, also where its first events only queued.
     pub(super) async fn settle_announcement(&self, tx: &mut D::Tx<'db>, route: &Route) -> Result<()> {
-        let ends = self.announcement.ranges().iter().filter_map(|range| {
+        let announced = self.announcement.ranges();
+        let passed = self.doubtful.iter().filter(|range| {
+            let moved = |lane: &LaneRoute| lane.lane == range.lane && lane.to.hw >= range.n;
+            announced.iter().all(|a| a.lane != range.lane) && route.lanes.iter().any(moved)
+        });
+        let ends = announced.iter().chain(passed).filter_map(|range| {
             let lane = route.lanes.iter().find(|lane| lane.lane == range.lane)?;
             Some(Announce {
                 lane: range.lane,

@@ -205,7 +205,8 @@ pub struct Status {
     pub quiet: bool,
 }
 
-/// Entries in one apply while the breaker is open: one failure costs a key, so a few are enough to know.
+/// Entries in one apply while the breaker is open: one failure costs a key, so a few are enough to know. And while
+/// events are taken one at a time: the rest would only be given back.
 const TRY: usize = 8;
 
 type Flight = Vec<(LaneId, u64)>;
@@ -241,6 +242,8 @@ pub struct Machine {
     pause_until: Ticks,
     failures: u32,
     breaker: Breaker,
+    /// The last apply took events one at a time.
+    doubtful: bool,
     owned: bool,
     asked: bool,
     registers: BTreeMap<LaneId, u64>,
@@ -277,6 +280,7 @@ impl Machine {
             pause_until: Ticks::from_micros(i64::MIN),
             failures: 0,
             breaker: Breaker::default(),
+            doubtful: false,
             owned: false,
             asked: false,
             registers: BTreeMap::new(),
@@ -567,6 +571,7 @@ impl Machine {
             }
         };
         self.did(applied.counts, out);
+        self.doubtful = applied.doubtful;
         for (id, outcome) in applied.lanes {
             self.on_lane(now, &flight, id, outcome, out);
         }
@@ -770,15 +775,7 @@ impl Machine {
             return;
         }
         let careful = self.lanes.values().any(Lane::has_careful_work);
-        let (mut room, failures_max) = match self.breaker.open() {
-            Some(_) => (TRY, 1),
-            None => (
-                self.options.batch_max as usize,
-                self.breaker
-                    .room(self.options.breaker_keys)
-                    .min(self.options.failures_max),
-            ),
-        };
+        let (mut room, failures_max) = self.bounds();
         let mut flight = Flight::new();
         let mut lanes = Vec::new();
         for (id, lane) in &mut self.lanes {
@@ -801,6 +798,18 @@ impl Machine {
                 now: now.wall,
             }));
         }
+    }
+
+    /// Most entries of the next apply, and most failures.
+    fn bounds(&self) -> (usize, usize) {
+        let few = self.doubtful || self.breaker.open().is_some();
+        let all = self.options.batch_max as usize;
+        let room = if few { all.min(TRY) } else { all };
+        let failures = match self.breaker.open() {
+            Some(_) => 1,
+            None => self.breaker.room(self.options.breaker_keys),
+        };
+        (room, failures.min(self.options.failures_max))
     }
 
     fn send_read(&mut self, now: Ticks, out: &mut Vec<Effect>) {

@@ -659,3 +659,27 @@ fn a_forked_lane_stays_stopped() {
     assert_eq!(d.apply(at(60_000)), None);
     assert_eq!(d.m.status().stopped, 1);
 }
+
+/// What would only be given back is not given: the lane is not read again after each few events.
+#[test]
+fn doubtful_events_are_given_a_few_at_a_time() {
+    let mut d = Driver::new(0, 500);
+    let doubtful = |hw, doubtful| {
+        Input::Applied(Reply::Done(Applied {
+            lanes: vec![(LANE, LaneApplied::At(position(hw)))],
+            doubtful,
+            ..Applied::default()
+        }))
+    };
+    d.step(at(20), doubtful(8, true));
+    assert_eq!(d.apply(at(20)), Some((8, 16)));
+    d.step(at(30), doubtful(16, true));
+    let reads = d
+        .asked
+        .iter()
+        .filter(|e| matches!(e, Effect::Read { .. }))
+        .count();
+    assert_eq!((d.apply(at(30)), reads), (Some((8, 16)), 0));
+    d.step(at(40), doubtful(24, false));
+    assert_eq!(d.apply(at(40)), Some((476, 16)));
+}
