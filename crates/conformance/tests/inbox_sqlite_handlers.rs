@@ -475,6 +475,51 @@ fn h025_a_later_event_does_not_hide_what_the_table_refuses() {
     }
 }
 
+/// What a table refuses by more than types is asked of it for every value.
+#[test]
+fn h028_a_value_is_hidden_by_no_later_one_whatever_refuses_it() {
+    let plain = "create table account (id text primary key, balance integer);";
+    for refuses in [
+        "create table account (id text primary key, balance integer check (balance >= 0));",
+        "create table account (id text primary key, balance integer); create trigger no before insert on account
+         when new.balance < 0 begin select raise(abort, 'no'); end;",
+        "create table account (id text primary key, balance integer); create unique index one on account (balance);
+         insert into account values ('z', -1);",
+        "create table account (id text primary key, balance integer); create unique index one on account (abs(balance));
+         insert into account values ('z', 1);",
+        "create table account (id text primary key, balance integer) strict;",
+        plain,
+    ] {
+        let mut world = World::new(refuses);
+        let words = Draft::new("accounts", "a").payload("application/json", r#"{"balance": "words"}"#);
+        let by_type = refuses.ends_with("strict;");
+        world.publish(if by_type { words } else { draft("a", -1) });
+        world.publish(draft("a", 2));
+        let applied = world.apply(projected(None));
+        let queued = if refuses == plain { 0 } else { 2 };
+        assert_eq!(applied.counts.queued, queued, "{refuses}");
+    }
+}
+
+/// A hot key costs a row for each batch, not one for each event.
+#[test]
+fn h029_values_of_one_key_fold_where_the_table_refuses_by_type_alone() {
+    let mut world = World::new("create table account (id text primary key, balance integer);");
+    for n in 1..=400 {
+        world.publish(draft("a", n));
+    }
+    let changes = || block_on(world.database.call(|writer| Ok(writer.total_changes()))).unwrap();
+    let before = changes();
+    let applied = world.apply(projected(None));
+    assert_eq!(applied.counts.applied, 400);
+    assert_eq!(
+        world.rows("select id, balance from account"),
+        [("a".into(), Some(400))]
+    );
+    let rows = changes() - before;
+    assert!(rows < 20, "{rows} rows written");
+}
+
 /// An integer that the database cannot hold parks its event; a float is one.
 #[test]
 fn h026_an_integer_beyond_64_bits_is_not_bent_into_a_float() {

@@ -3,13 +3,14 @@
 //! Each event is the full state of its key as a JSON object; the header `op` with the value `delete` says that the key
 //! is gone. With a version column, a row is only replaced by a higher version.
 //!
-//! A batch is cut into runs in which each key occurs once; a store needs one upsert and one delete for a run. Nothing is
-//! left out for a later event of its key: only the database knows what a table refuses, and a value that it would
-//! refuse parks its event, whatever came in the same batch.
+//! A batch is cut into runs in which each key occurs once; a store needs one upsert and one delete for a run. Events of
+//! one key that follow each other fold into the last of them, so that a hot key costs one row a batch: only where the
+//! table tells values apart by their type alone, and only values of the same types. Otherwise a later event could hide
+//! one that the table refuses, and which one parks would depend on how the events fell into batches.
 
 mod payload;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
@@ -117,24 +118,22 @@ impl Projection {
         problems
     }
 
-    /// Cuts events, in their order, into runs to be written one after another.
+    /// What each event writes, in order.
     ///
     /// # Errors
     /// The index of the first event that cannot be a row, and why; no value is in it.
-    pub fn runs(&self, events: &[Delivered]) -> Result<Vec<Run>, (usize, Failure)> {
+    pub fn rows(&self, events: &[Delivered]) -> Result<Rows, (usize, Failure)> {
         let roots: Vec<&str> = self.columns.iter().map(Column::root).collect();
-        let (mut runs, mut run, mut keys) = (Vec::new(), Run::default(), HashSet::new());
-        for (index, delivered) in events.iter().enumerate() {
+        let row = |(index, delivered): (usize, &Delivered)| {
             let row = self.row(&delivered.event, &roots);
-            let row = row.map_err(|failure| (index, failure))?;
-            if !keys.insert(row.key.clone()) {
-                runs.push(std::mem::take(&mut run));
-                keys = HashSet::from([row.key.clone()]);
-            }
-            run.push(row);
-        }
-        runs.push(run);
-        Ok(runs)
+            row.map_err(|failure| (index, failure))
+        };
+        events
+            .iter()
+            .enumerate()
+            .map(row)
+            .collect::<Result<_, _>>()
+            .map(Rows)
     }
 
     fn row(&self, event: &Event, roots: &[&str]) -> Result<Row, Failure> {
@@ -170,6 +169,45 @@ impl Projection {
     }
 }
 
+/// What events write, in order.
+#[derive(Debug)]
+pub struct Rows(Vec<Row>);
+
+impl Rows {
+    /// Some key occurs more than once: whether it folds matters.
+    pub fn repeat_a_key(&self) -> bool {
+        let mut keys = HashSet::new();
+        !self.0.iter().all(|row| keys.insert(&row.key))
+    }
+
+    /// Runs to be written one after another. With `fold`, of rows with one key and values of the same types only the
+    /// last is written, or the one with the highest version.
+    pub fn runs(self, fold: bool) -> Vec<Run> {
+        let (mut runs, mut run) = (Vec::new(), Vec::<Row>::new());
+        let mut places = HashMap::new();
+        for row in self.0 {
+            let earlier = places.get(&row.key).and_then(|place: &usize| run.get_mut(*place));
+            match earlier {
+                Some(earlier) if fold && earlier.is_like(&row) => {
+                    if row.replaces(earlier) {
+                        *earlier = row;
+                    }
+                    continue;
+                }
+                Some(_) => {
+                    runs.push(Run::of(std::mem::take(&mut run)));
+                    places.clear();
+                }
+                None => {}
+            }
+            places.insert(row.key.clone(), run.len());
+            run.push(row);
+        }
+        runs.push(Run::of(run));
+        runs
+    }
+}
+
 #[derive(Debug)]
 struct Row {
     key: String,
@@ -178,7 +216,38 @@ struct Row {
     values: Option<Vec<Value>>,
 }
 
+impl Row {
+    /// Both delete, or both write values of the same types.
+    fn is_like(&self, other: &Row) -> bool {
+        match (&self.values, &other.values) {
+            (None, None) => true,
+            (Some(mine), Some(others)) => mine.iter().zip(others).all(|(a, b)| same_type(a, b)),
+            _ => false,
+        }
+    }
+
+    /// A row is only replaced by a higher version.
+    fn replaces(&self, earlier: &Row) -> bool {
+        self.version.is_none() || self.version > earlier.version
+    }
+}
+
+fn same_type(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a.is_f64() == b.is_f64(),
+        _ => std::mem::discriminant(a) == std::mem::discriminant(b),
+    }
+}
+
 impl Run {
+    fn of(rows: Vec<Row>) -> Self {
+        let mut run = Self::default();
+        for row in rows {
+            run.push(row);
+        }
+        run
+    }
+
     fn push(&mut self, row: Row) {
         let Some(values) = row.values else {
             return self.deletes.push((row.key, row.version));
@@ -256,14 +325,14 @@ mod tests {
     }
 
     fn failure(events: &[Delivered]) -> (usize, String) {
-        let (index, failure) = projection().runs(events).unwrap_err();
+        let (index, failure) = projection().rows(events).unwrap_err();
         (index, failure.fingerprint)
     }
 
     /// The second column of a run of one event.
     fn balance(json: &str) -> Result<Value, (usize, Failure)> {
         let payload = format!(r#"{{"owner": {{"name": "x"}}, "balance": {json}}}"#);
-        let mut runs = projection().runs(&[event("a", &payload)])?;
+        let mut runs = projection().rows(&[event("a", &payload)])?.runs(false);
         Ok(runs[0].upserts[0].remove(2))
     }
 
@@ -276,7 +345,7 @@ mod tests {
             event("c", &full("z", 4)),
         ];
         let row = |key, owner, balance| vec![json!(key), json!(owner), json!(balance)];
-        let runs = projection().runs(&events).unwrap();
+        let runs = projection().rows(&events).unwrap().runs(false);
         let rows: Vec<_> = runs.into_iter().map(|run| run.upserts).collect();
         assert_eq!(
             rows,
@@ -287,6 +356,60 @@ mod tests {
         );
     }
 
+    /// Each run as `key=balance`, deletions as `-key`.
+    fn folded(events: &[Delivered], version: bool) -> Vec<Vec<String>> {
+        let mut projection = projection();
+        projection.version = version.then(|| "version".into());
+        let rows = projection.rows(events).unwrap();
+        let show = |run: &Run| {
+            let written = run
+                .upserts
+                .iter()
+                .map(|row| format!("{}={}", row[0].as_str().unwrap(), row[2]));
+            let deleted = run.deletes.iter().map(|(key, _)| format!("-{key}"));
+            written.chain(deleted).collect()
+        };
+        rows.runs(true).iter().map(show).collect()
+    }
+
+    #[test]
+    fn values_of_the_same_types_fold_into_the_last_of_their_key() {
+        let events = [
+            event("a", &full("x", 1)),
+            event("b", &full("y", 2)),
+            event("a", &full("x", 3)),
+            event("a", &full("x", 4)),
+        ];
+        assert_eq!(folded(&events, false), [["a=4", "b=2"]]);
+        let other_types = [
+            event("a", &full("x", 1)),
+            event("a", r#"{"owner": {"name": "x"}, "balance": 2.5}"#),
+            event("a", r#"{"owner": {"name": null}, "balance": 3.5}"#),
+            deletion("a"),
+            deletion("a"),
+        ];
+        assert_eq!(
+            folded(&other_types, false),
+            [["a=1"], ["a=2.5"], ["a=3.5"], ["-a"]]
+        );
+    }
+
+    #[test]
+    fn of_folded_values_the_highest_version_stays() {
+        let versioned = |version, balance| {
+            let mut event = event("a", &full("x", balance));
+            event.event.version = Some(version);
+            event
+        };
+        let events = [
+            versioned(2, 20),
+            versioned(3, 30),
+            versioned(3, 31),
+            versioned(1, 10),
+        ];
+        assert_eq!(folded(&events, true), [["a=30"]]);
+    }
+
     #[test]
     fn a_key_is_deleted_or_written_but_not_both() {
         let events = [
@@ -295,7 +418,7 @@ mod tests {
             deletion("a"),
             event("b", &full("y", 2)),
         ];
-        let runs = projection().runs(&events).unwrap();
+        let runs = projection().rows(&events).unwrap().runs(false);
         let keys = |run: &Run| {
             let written = run.upserts.iter().map(|row| row[0].as_str().unwrap().to_owned());
             let deleted = run.deletes.iter().map(|(key, _)| format!("-{key}"));
@@ -313,10 +436,13 @@ mod tests {
             (1, "missing owner.name".into())
         );
         let null = event("b", r#"{"owner": {"name": null}, "balance": 1}"#);
-        assert_eq!(projection().runs(&[null]).unwrap()[0].upserts[0][1], Value::Null);
+        assert_eq!(
+            projection().rows(&[null]).unwrap().runs(true)[0].upserts[0][1],
+            Value::Null
+        );
         let mut optional = projection();
         optional.columns[0].optional = true;
-        assert!(optional.runs(&[event("b", r#"{"balance": 1}"#)]).is_ok());
+        assert!(optional.rows(&[event("b", r#"{"balance": 1}"#)]).is_ok());
     }
 
     #[test]
@@ -366,7 +492,7 @@ mod tests {
             nested(100_000),
             nested(100_000)
         );
-        assert!(projection().runs(&[event("a", &other)]).is_ok());
+        assert!(projection().rows(&[event("a", &other)]).is_ok());
         assert_eq!(balance(&nested(127)), Ok(json!(nested(127))));
         for levels in [128, 100_000] {
             let (_, failure) = balance(&nested(levels)).unwrap_err();
@@ -385,10 +511,10 @@ mod tests {
         versioned.version = Some("version".into());
         let mut known = event("a", &full("x", 1));
         known.event.version = Some(i64::MAX);
-        let runs = versioned.runs(&[known]).unwrap();
+        let runs = versioned.rows(&[known]).unwrap().runs(true);
         let row = vec![json!("a"), json!("x"), json!(1), json!(i64::MAX)];
         assert_eq!(runs[0].upserts, vec![row]);
-        let (_, failure) = versioned.runs(&[event("a", &full("x", 1))]).unwrap_err();
+        let (_, failure) = versioned.rows(&[event("a", &full("x", 1))]).unwrap_err();
         assert_eq!(failure.fingerprint, "no version");
     }
 

@@ -1,4 +1,7 @@
 //! A declared projection as a handler: one upsert and one delete for each run of events with different keys.
+//!
+//! Values fold where the table refuses by type alone: no CHECK, no trigger, no foreign key, no unique index but the key's.
+//! Which it is is asked of the schema in the apply transaction, and only when a key repeats in the batch.
 
 use std::sync::Arc;
 
@@ -70,8 +73,8 @@ impl SqliteProjection {
     }
 
     fn apply_all(&self, tx: &Connection, events: &[Delivered]) -> Verdict {
-        let runs = match self.projection.runs(events) {
-            Ok(runs) => runs,
+        let rows = match self.projection.rows(events) {
+            Ok(rows) => rows,
             Err((index, failure)) => {
                 return Verdict::Failed {
                     index: Some(index),
@@ -79,9 +82,24 @@ impl SqliteProjection {
                 };
             }
         };
-        runs.iter()
-            .try_for_each(|run| self.write(tx, run))
-            .map_or_else(|error| error.verdict(None), |()| Verdict::Applied)
+        let write = || {
+            let fold = rows.repeat_a_key() && self.folds(tx)?;
+            rows.runs(fold).iter().try_for_each(|run| self.write(tx, run))
+        };
+        write().map_or_else(|error: HandlerError| error.verdict(None), |()| Verdict::Applied)
+    }
+
+    fn folds(&self, tx: &Connection) -> Result<bool, HandlerError> {
+        let name = &self.projection.table;
+        let table = match name.split_once('.') {
+            None => name,
+            Some(("main", table)) => table,
+            // What an attached database refuses is not asked for.
+            Some(_) => return Ok(false),
+        };
+        let params = [table, &self.projection.key];
+        let mut ask = tx.prepare_cached(include_str!("projection/refuses_by_type_alone.sql"))?;
+        Ok(ask.query_row(params, |row| row.get(0))?)
     }
 }
 
