@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::crash_point;
 use crate::metric::quietly;
+use crate::stuck::Stuck;
 use crate::worker::{self, State, Status, Trouble, Work, Worker};
 use letters::{Desk, Route};
 
@@ -93,6 +94,7 @@ impl Consumer {
                 applier: applier.clone(),
                 hold_limit: options.hold.attempt(),
                 trouble: Trouble::default(),
+                stuck: Stuck::default(),
             };
             async move {
                 let work = worker::run(work, control.clone());
@@ -120,6 +122,7 @@ struct Consuming {
     applier: Arc<dyn Applier>,
     hold_limit: Duration,
     trouble: Trouble<Input>,
+    stuck: Stuck,
 }
 
 impl Work for Consuming {
@@ -155,6 +158,8 @@ impl Work for Consuming {
         } else if tried {
             self.desk.ring();
         }
+        let machine = &self.machine;
+        self.stuck.keep(|lane| machine.is_stuck(lane));
         self.trouble
             .settle(kind, held && self.machine.status().lanes == 0);
         true
@@ -184,10 +189,10 @@ impl Work for Consuming {
             behind: status.behind,
             oldest: status.oldest,
             quiet: status.quiet,
-            trouble: status
-                .breaker
-                .as_deref()
-                .map(breaker)
+            trouble: self
+                .stuck
+                .text(&format!("`tidegate consumer lag {}`", self.name))
+                .or_else(|| status.breaker.as_deref().map(breaker))
                 .or_else(|| self.trouble.text()),
         }
     }
@@ -288,14 +293,21 @@ impl Consuming {
             }
             Note::Gap { lane, hw, next } => {
                 count("tidegate_consumer_gaps_total", 1);
+                self.stuck.note(
+                    *lane,
+                    format!("TG0031 numbers after {hw} and before {next} are missing"),
+                );
                 tracing::error!(consumer = %self.name, %lane, hw, next, code = "TG0031", "entries are missing; waiting for a refill");
             }
             Note::Forked(lane, n) => {
                 count("tidegate_consumer_forks_total", 1);
+                self.stuck
+                    .note(*lane, format!("TG0030 two histories share number {n}"));
                 tracing::error!(consumer = %self.name, %lane, n, code = "TG0030", "lane stopped: two histories share a number");
             }
             Note::Halted(lane, reason) => {
                 count("tidegate_consumer_halts_total", 1);
+                self.stuck.note(*lane, reason.clone());
                 tracing::error!(consumer = %self.name, %lane, %reason, "lane halted until a person acts");
             }
             Note::StreamRestarted => {

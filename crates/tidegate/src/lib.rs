@@ -11,6 +11,7 @@ pub mod lease;
 mod metric;
 pub mod publish;
 pub mod relay;
+mod stuck;
 pub mod sweep;
 pub mod worker;
 

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::crash_point;
 use crate::metric::quietly;
+use crate::stuck::Stuck;
 use crate::worker::{self, State, Status, Trouble, Work, Worker};
 
 /// Publishes an outbox to a sink.
@@ -63,6 +64,7 @@ impl Relay {
                 limit: options.hold.attempt().max(Duration::from_secs(1)) * 10,
                 hold_limit: options.hold.attempt(),
                 trouble: Trouble::default(),
+                stuck: Stuck::default(),
             };
             worker::run(work, control)
         }))
@@ -77,6 +79,7 @@ struct Relaying {
     limit: Duration,
     hold_limit: Duration,
     trouble: Trouble<Input>,
+    stuck: Stuck,
 }
 
 impl Work for Relaying {
@@ -104,6 +107,8 @@ impl Work for Relaying {
                 effect => self.perform(effect, tasks),
             }
         }
+        let machine = &self.machine;
+        self.stuck.keep(|lane| machine.is_stuck(lane));
         self.trouble
             .settle(kind, held && self.machine.status().lanes == 0);
         true
@@ -131,7 +136,10 @@ impl Work for Relaying {
             behind: status.unacknowledged as u64,
             oldest: None,
             quiet: status.quiet,
-            trouble: self.trouble.text(),
+            trouble: self
+                .stuck
+                .text("`tidegate explain TG0030`")
+                .or_else(|| self.trouble.text()),
         }
     }
 }
@@ -238,6 +246,8 @@ impl Relaying {
             }
             Note::Forked(lane, n) => {
                 count("tidegate_relay_forks_total", 1);
+                self.stuck
+                    .note(*lane, format!("TG0030 two histories share number {n}"));
                 tracing::error!(relay = %self.name, %lane, n, code = "TG0030", "lane stopped: two histories share a number");
             }
             Note::Outage(error, pause) => {

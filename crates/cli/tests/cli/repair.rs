@@ -342,7 +342,9 @@ fn a_declared_loss_is_shown_and_gone_past_with_a_reason() {
     });
     // Nothing newer comes, and still it is no secret that the consumer cannot go on.
     let reasons = wait_for("the gap", || daemon.unready());
-    assert!(reasons.contains("consumer/copy: gap"), "{reasons}");
+    assert!(reasons.contains("consumer/copy: gap: lane "), "{reasons}");
+    let why = "TG0031 numbers after 3 and before 7 are missing; `tidegate consumer lag copy`";
+    assert!(reasons.contains(why), "{reasons}");
 
     let skip = [
         "consumer",

@@ -311,6 +311,12 @@ impl Machine {
         self.lanes.keys().copied()
     }
 
+    /// The lane waits for entries that are missing, or for a person.
+    pub fn is_stuck(&self, lane: LaneId) -> bool {
+        let lane = self.lanes.get(&lane);
+        lane.is_some_and(|lane| lane.is_missing() || lane.is_stopped())
+    }
+
     /// This worker's nonce.
     pub fn member(&self) -> Nonce {
         self.own.member()

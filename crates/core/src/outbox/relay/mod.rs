@@ -258,6 +258,13 @@ impl Machine {
         out
     }
 
+    /// The lane is forked and waits for a person.
+    pub fn is_stuck(&self, lane: LaneId) -> bool {
+        self.lanes
+            .get(&lane)
+            .is_some_and(|lane| lane.phase == Phase::Forked)
+    }
+
     /// When to send [`Input::Tick`] at the latest.
     pub fn wake_at(&self) -> Option<Ticks> {
         if self.stopped {
