@@ -1,13 +1,12 @@
 //! The command line: what can be typed, and its help.
 
-use std::path::PathBuf;
-
-use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::commands::{
     completions, config, consumer, dead_letter, emit, explain, lease, migrate, outbox, run, sweep, tail,
 };
 use crate::demo;
+use crate::global::Global;
 
 mod help;
 
@@ -29,30 +28,6 @@ pub struct Args {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
-}
-
-/// Flags that every command takes.
-#[derive(Debug, Clone, Default, ClapArgs)]
-#[command(next_help_heading = "Everywhere")]
-pub struct Global {
-    /// Configuration file; without one, `./tidegate.db` with one outbox and one stream named `main`
-    #[arg(short, long, global = true, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Replaces one value of the configuration; may be repeated
-    #[arg(long, global = true, value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    /// Uses this database file instead of a configuration, such as sqlite:shop.db
-    #[arg(long, global = true, value_name = "URL", conflicts_with = "config")]
-    pub db: Option<String>,
-    /// Writes for programs: one object, or one a line
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Logs more; may be repeated
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
-    pub verbose: u8,
-    /// Writes no colour; so does `NO_COLOR` in the environment
-    #[arg(long, global = true)]
-    pub no_color: bool,
 }
 
 /// What to do.

@@ -5,9 +5,9 @@ use std::io::{self, Write as _};
 use serde_json::{Value, json};
 use tidegate::{Code, Effect, Error};
 
-use crate::args::Global;
 use crate::config::Problems;
 use crate::exit::Exit;
+use crate::global::Global;
 
 /// Why a command ended early.
 #[derive(Debug)]

@@ -3,9 +3,12 @@
 pub mod args;
 pub mod commands;
 pub mod config;
+pub mod context;
 pub mod demo;
+mod dispatch;
 pub mod error;
 pub mod exit;
+pub mod global;
 mod logging;
 pub mod output;
 mod places;
@@ -14,5 +17,6 @@ mod sweeps;
 mod table;
 mod text;
 
+pub use dispatch::dispatch;
 pub use error::Failure;
 pub use exit::Exit;

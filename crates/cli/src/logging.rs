@@ -4,8 +4,8 @@ use std::io::IsTerminal as _;
 
 use tracing_subscriber::EnvFilter;
 
-use crate::args::Global;
 use crate::config::{Format, Level, Log};
+use crate::global::Global;
 
 /// For `run`: as configured; `-v` shows more, `RUST_LOG` decides over all.
 pub(crate) fn daemon(log: &Log, global: &Global) {

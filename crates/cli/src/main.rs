@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 use tidegate_cli::args::Args;
-use tidegate_cli::{Failure, commands, error};
+use tidegate_cli::{Failure, error};
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         Err(refused) => refused.exit(),
     };
     let global = args.global.clone();
-    let exit = commands::run(args).unwrap_or_else(|failure| error::report(&failure, &global));
+    let exit = tidegate_cli::dispatch(args).unwrap_or_else(|failure| error::report(&failure, &global));
     exit.into()
 }
 

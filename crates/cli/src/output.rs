@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
-use crate::args::Global;
 use crate::error::Failure;
+use crate::global::Global;
 use crate::table::Table;
 
 /// Where a command writes. A reader that goes away ends the command quietly: see [`Failure::Pipe`].

@@ -2,9 +2,9 @@
 
 use tidegate::{Code, Error};
 
-use crate::args::Global;
 use crate::config::{self, Loaded, Sources};
 use crate::error::Failure;
+use crate::global::Global;
 
 /// Reads and checks the configuration that the flags name.
 pub(crate) fn load(global: &Global) -> Result<Loaded, Failure> {

@@ -2,14 +2,14 @@
 
 use serde_json::json;
 
-use super::{Context, Ended};
 use crate::config::Config;
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::{settings, text};
 
 /// Says yes, or every problem.
-pub(super) fn run(context: &Context) -> Ended {
+pub(crate) fn run(context: &Context) -> Ended {
     match settings::load(&context.global) {
         Ok(loaded) => valid(context, &loaded.config),
         Err(Failure::Config(problems)) if context.out.is_json() => {

@@ -4,8 +4,7 @@ use std::io::Cursor;
 
 use clap_complete::Shell;
 
-use super::{Context, Ended};
-use crate::args;
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 
@@ -19,10 +18,10 @@ pub struct Args {
     pub shell: Shell,
 }
 
-/// Prints the script.
-pub(super) fn run(context: &Context, args: &Args) -> Ended {
+/// Prints the script that completes `command`.
+pub(crate) fn run(context: &Context, args: &Args, command: &mut clap::Command) -> Ended {
     let mut script = Cursor::new(Vec::new());
-    clap_complete::generate(args.shell, &mut args::command(), "tidegate", &mut script);
+    clap_complete::generate(args.shell, command, "tidegate", &mut script);
     let script =
         String::from_utf8(script.into_inner()).map_err(|e| Failure::Output(std::io::Error::other(e)))?;
     context.out.text(&script)?;

@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::{Context, Ended};
+use crate::context::{Context, Ended};
 use crate::exit::Exit;
 use crate::settings;
 
@@ -14,7 +14,7 @@ pub enum Command {
 }
 
 /// Prints the explanation.
-pub(super) fn run(context: &Context, command: &Command) -> Ended {
+pub(crate) fn run(context: &Context, command: &Command) -> Ended {
     let Command::Explain = command;
     let explanation = settings::load(&context.global)?.explanation;
     if context.out.is_json() {

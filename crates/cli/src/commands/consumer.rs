@@ -18,8 +18,8 @@ use tidegate::stores::sqlite::inbox::SqliteInbox;
 use tidegate::stream::Lost;
 use tidegate::stream::ReaderHold;
 
-use super::{Context, Ended};
 use crate::config::Config;
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Found, Places, pick};
@@ -49,7 +49,7 @@ pub struct Which {
 }
 
 /// Runs a consumer command.
-pub(super) async fn run(context: &Context, command: &Command) -> Ended {
+pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
     let access = match command {
         Command::Ls | Command::Lag(_) => Access::Look,

@@ -11,7 +11,7 @@ use tidegate::dead_letter::{Decided, Filter, Id, State, Which, not_here};
 use tidegate::store::DeadLetters;
 use tidegate::stores::sqlite::SqliteInbox;
 
-use super::{Context, Ended};
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Found, Places, pick};
@@ -130,7 +130,7 @@ pub struct Audit {
 }
 
 /// Runs a dead-letter command.
-pub(super) async fn run(context: &Context, command: &Command) -> Ended {
+pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
     let changes = matches!(command, Command::Redrive(_) | Command::Discard(_));
     let places = Places::open(&config, if changes { Access::Change } else { Access::Look })?;

@@ -1,13 +1,13 @@
 //! `demo` and its worker processes.
 
-use super::{Context, Ended};
+use crate::context::{Context, Ended};
 use crate::demo::report::Report;
 use crate::demo::{self, Ending, worker};
 use crate::error::{self, Failure};
 use crate::exit::Exit;
 
 /// Plays the demo; the exit status says whether a promise is broken.
-pub(super) fn run(context: &Context, args: &demo::Args) -> Ended {
+pub(crate) fn run(context: &Context, args: &demo::Args) -> Ended {
     match demo::run(args, context.out.is_json())? {
         Ending::Signal(signal, kept) => {
             let kept = kept.map_or(String::new(), |dir| {
@@ -44,7 +44,7 @@ fn status(report: &Report, early: Option<Exit>) -> Exit {
 }
 
 /// A worker process of the demo.
-pub(super) fn run_worker(args: &worker::Args) -> Ended {
+pub(crate) fn run_worker(args: &worker::Args) -> Ended {
     let status = worker::run(args)?;
     let known = Exit::ALL
         .into_iter()

@@ -13,8 +13,8 @@ use tidegate::{Draft, Event, Uuid};
 
 use self::line::Shape;
 use self::lines::Input;
-use super::{Context, Ended};
 use crate::config::Config;
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::places::{Access, Places};
 use crate::settings;
@@ -111,7 +111,7 @@ impl Args {
 }
 
 /// Writes one event or many.
-pub(super) async fn run(context: &Context, args: Args) -> Ended {
+pub(crate) async fn run(context: &Context, args: Args) -> Ended {
     if args.is_single() {
         let draft = single::draft(&args)?;
         let outbox = open(context, &args).await?;

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use tidegate::Code;
 
-use super::{Context, Ended};
 use crate::config::nearest;
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::text;
@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 /// Prints one page, or the list.
-pub(super) fn run(context: &Context, args: &Args) -> Ended {
+pub(crate) fn run(context: &Context, args: &Args) -> Ended {
     match &args.code {
         Some(asked) => page(context, find(asked)?)?,
         None => list(context)?,

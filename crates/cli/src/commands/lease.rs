@@ -5,7 +5,7 @@ use serde::Serialize;
 use tidegate::leases::{Record, Scope};
 use tidegate::store::LeaseStore;
 
-use super::{Context, Ended};
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Found, Places};
@@ -75,7 +75,7 @@ impl Row {
 }
 
 /// Runs a lease command.
-pub(super) async fn run(context: &Context, command: &Command) -> Ended {
+pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
     let access = if matches!(command, Command::Break(_)) {
         Access::Change

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidegate::stores::sqlite::{SCHEMA_VERSION, schema_sql};
 
-use super::{Context, Ended};
+use crate::context::{Context, Ended};
 use crate::exit::Exit;
 use crate::places::{Access, Places};
 use crate::settings;
@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 /// Brings every declared store to this build's schema.
-pub(super) fn run(context: &Context, args: &Args) -> Ended {
+pub(crate) fn run(context: &Context, args: &Args) -> Ended {
     if args.print {
         return print(context);
     }

@@ -10,7 +10,7 @@ use tidegate::outbox::{LaneRow, ParkedKey};
 use tidegate::store::OutboxStore;
 use tidegate::stores::sqlite::SqliteOutbox;
 
-use super::{Context, Ended};
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Found, Places, pick};
@@ -58,7 +58,7 @@ pub struct Release {
 }
 
 /// Runs an outbox command.
-pub(super) async fn run(context: &Context, command: &Command) -> Ended {
+pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
     let access = if matches!(command, Command::Release(_)) {
         Access::Change

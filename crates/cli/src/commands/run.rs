@@ -13,8 +13,8 @@ use tidegate::{Code, Drain, Error};
 use tokio::net::TcpListener;
 
 use self::health::Health;
-use super::{Context, Ended};
 use crate::config::Config;
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Places};
@@ -36,7 +36,7 @@ like a crash, which loses nothing.";
 pub struct Args {}
 
 /// Serves until a signal.
-pub(super) async fn run(context: &Context, _: &Args) -> Ended {
+pub(crate) async fn run(context: &Context, _: &Args) -> Ended {
     let config = settings::load(&context.global)?.config;
     logging::daemon(&config.log, &context.global);
     if context.global.config.is_none() {

@@ -5,7 +5,8 @@ use serde_json::json;
 use tidegate::store::StreamStore as _;
 use tidegate::stream::EntryId;
 
-use super::{Context, Ended, consumer, lease, outbox};
+use super::{consumer, lease, outbox};
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Places};
@@ -41,7 +42,7 @@ impl Stream {
 }
 
 /// Prints outboxes, streams, consumers and leases.
-pub(super) async fn run(context: &Context) -> Ended {
+pub(crate) async fn run(context: &Context) -> Ended {
     let config = settings::load(&context.global)?.config;
     let places = Places::open(&config, Access::Look)?;
     let outboxes = outbox::glances(&places).await?;

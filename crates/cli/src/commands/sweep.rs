@@ -3,8 +3,8 @@
 use clap::Subcommand;
 use serde_json::json;
 
-use super::{Context, Ended};
 use crate::config::nearest;
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Places};
@@ -31,7 +31,7 @@ pub struct Run {
 }
 
 /// Runs a sweep command.
-pub(super) async fn run(context: &Context, command: &Command) -> Ended {
+pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
     let all = sweeps::declared(&config);
     let args = match command {

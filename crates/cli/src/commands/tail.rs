@@ -9,7 +9,7 @@ use tidegate::store::{Doorbell as _, StreamStore};
 use tidegate::stores::sqlite::SqliteStream;
 use tidegate::stream::{Entry, EntryId, Page};
 
-use super::{Context, Ended};
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Access, Places, pick};
@@ -86,7 +86,7 @@ impl Args {
 }
 
 /// Prints entries until there are no more, the limit is reached, or, when following, a signal comes.
-pub(super) async fn run(context: &Context, args: &Args) -> Ended {
+pub(crate) async fn run(context: &Context, args: &Args) -> Ended {
     let config = settings::load(&context.global)?.config;
     let places = Places::open(&config, Access::Look)?;
     let stream = pick(places.streams().await?, args.stream.as_deref(), "stream")?.it;

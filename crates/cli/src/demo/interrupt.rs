@@ -7,7 +7,7 @@ use tidegate::Result;
 use tidegate::drain::{EXIT_SECOND_SIGNAL, Signals};
 use tokio::runtime::Runtime;
 
-use super::{io, worker};
+use super::{io, runtime};
 
 /// Listens from [`Interrupt::install`] on.
 pub struct Interrupt {
@@ -18,7 +18,7 @@ pub struct Interrupt {
 impl Interrupt {
     /// Takes the two signals over. A second one ends the process at once; its workers see that and end by themselves.
     pub fn install() -> Result<Self> {
-        let runtime = worker::runtime()?;
+        let runtime = runtime()?;
         let guard = runtime.enter();
         let mut signals = Signals::install().map_err(|e| io("installing signal handlers", e))?;
         drop(guard);

@@ -157,6 +157,15 @@ fn introduce(loaded: &Loaded, folder: &Folder, progress: &mut Progress) {
     }
 }
 
+/// A runtime for the demo's own few calls.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(|e| io("starting the runtime", e))
+}
+
 /// An error of the machine around the demo.
 pub(crate) fn io(what: &str, error: std::io::Error) -> Error {
     Error::new(Code::StoreUnavailable, what.to_owned()).with_source(error)

@@ -10,9 +10,8 @@ use tidegate::stores::sqlite::SqliteOutbox;
 use tidegate::{Code, Draft, Error, Result, Uuid, clock};
 
 use super::data::Record;
-use super::sql;
 use super::stage::Stage;
-use super::worker;
+use super::{runtime, sql};
 
 /// One transaction in so many rolls back; the service then tries again with new event ids.
 const ROLLBACK_EVERY: usize = 20;
@@ -28,7 +27,7 @@ impl Producer {
     /// all are.
     pub fn start(stage: &Stage, records: Vec<Record>, seed: u64, spread: Duration) -> Result<Self> {
         let connection = stage.connect_service()?;
-        let outbox = worker::runtime()?.block_on(stage.outbox())?;
+        let outbox = runtime()?.block_on(stage.outbox())?;
         let gate = Arc::new(Gate::open());
         let service = Service {
             connection,

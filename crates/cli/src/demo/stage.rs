@@ -9,7 +9,7 @@ use tidegate::stores::sqlite::{
     Database, InboxOptions, OpenOptions, SqliteInbox, SqliteOutbox, SqliteStream, Wanted,
 };
 
-use super::{sql, worker};
+use super::{runtime, sql};
 
 /// Lanes of the demo's outbox.
 pub const LANES: u16 = 64;
@@ -34,7 +34,7 @@ impl Stage {
             dir: dir.to_owned(),
             binary,
         };
-        worker::runtime()?.block_on(async {
+        runtime()?.block_on(async {
             stage.outbox().await?;
             stage.stream().await?;
             stage.inbox().await.map(drop)

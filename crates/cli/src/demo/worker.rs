@@ -13,7 +13,7 @@ use tidegate::stores::sqlite::{HandlerError, each};
 use tidegate::{Consumer, Drain, Relay, Result, Worker, clock, drain};
 
 use super::stage::{NAME, Stage, TTL};
-use super::{count, io};
+use super::{count, io, runtime};
 
 /// Arguments of the hidden `demo-worker`.
 #[derive(Debug, Clone, clap::Args)]
@@ -93,15 +93,6 @@ pub fn redrive(stage: &Stage, key: &str) -> Result<u64> {
     })?;
     let waiting = "select count(*) from tidegate_inbox_parked_event where key = ?1";
     count(&stage.connect_target()?, waiting, [key])
-}
-
-/// A runtime for the demo's own few calls.
-pub fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .map_err(|e| io("starting the runtime", e))
 }
 
 async fn relay(stage: &Stage, label: &str) -> Result<Worker> {

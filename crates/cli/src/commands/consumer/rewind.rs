@@ -8,8 +8,8 @@ use tidegate::stores::sqlite::SqliteStream;
 use tidegate::stores::sqlite::inbox::Rewind;
 use tidegate::stream::{Chain, EntryId};
 
-use super::super::{Context, Ended};
 use crate::config::Config;
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Places, pick};

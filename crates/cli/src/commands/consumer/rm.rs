@@ -5,8 +5,8 @@ use tidegate::store::StreamStore as _;
 use tidegate::stores::sqlite::{SqliteInbox, SqliteStream};
 use tidegate::{Code, Error};
 
-use super::super::{Context, Ended};
 use crate::config::Config;
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Found, Places, pick};

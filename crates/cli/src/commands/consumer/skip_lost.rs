@@ -5,8 +5,8 @@ use tidegate::clock;
 use tidegate::store::{InboxStore as _, StreamStore as _};
 use tidegate::stream::Lost;
 
-use super::super::{Context, Ended};
 use crate::config::Config;
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::places::{Places, pick};

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidegate::dead_letter::{Audit, Detail, Letter};
 
-use crate::commands::Context;
+use crate::context::Context;
 use crate::error::Failure;
 use crate::text::{count, short, time};
 

@@ -10,7 +10,7 @@ use super::line::Shape;
 use super::lines::{Input, Line};
 use super::progress::Progress;
 use super::seal;
-use crate::commands::{Context, Ended};
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 use crate::output;

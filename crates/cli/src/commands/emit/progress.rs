@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::commands::Context;
+use crate::context::Context;
 use crate::output;
 use crate::text::counted;
 

@@ -9,7 +9,7 @@ use tidegate::store::OutboxStore;
 use tidegate::{Code, Draft, Error};
 
 use super::{Args, seal, unreadable};
-use crate::commands::{Context, Ended};
+use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
 
