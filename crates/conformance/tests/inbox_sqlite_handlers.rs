@@ -487,6 +487,10 @@ fn h028_a_value_is_hidden_by_no_later_one_whatever_refuses_it() {
          insert into account values ('z', -1);",
         "create table account (id text primary key, balance integer); create unique index one on account (abs(balance));
          insert into account values ('z', 1);",
+        "create table account (id text primary key, balance integer,
+           root integer generated always as (json_extract('[1]', iif(balance < 0, 'no', '$[0]'))) stored);",
+        "create table account (id text primary key, balance integer);
+         create index odd on account (json_extract('[1]', iif(balance < 0, 'no', '$[0]')));",
         "create table account (id text primary key, balance integer) strict;",
         plain,
     ] {

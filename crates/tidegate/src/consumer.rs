@@ -160,8 +160,10 @@ impl Work for Consuming {
         }
         let machine = &self.machine;
         self.stuck.keep(|lane| machine.is_stuck(lane));
-        self.trouble
-            .settle(kind, held && self.machine.status().lanes == 0);
+        self.trouble.settle(
+            kind,
+            held && machine.knows_its_lanes() && machine.status().lanes == 0,
+        );
         true
     }
 

@@ -414,7 +414,7 @@ pub(super) static HTTP_LISTEN: Key = Key::new(
     "http.listen",
     Kind::Listen,
     Text("127.0.0.1:7070"),
-    "Address of the HTTP API and the dashboard. The default is reachable from this machine only.",
+    "Address of `/metrics`, `/healthz` and `/readyz`. The default is reachable from this machine only.",
 );
 pub(super) static DRAIN_TIMEOUT: Key = Key::new(
     "drain.timeout",

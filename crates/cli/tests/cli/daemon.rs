@@ -459,3 +459,17 @@ fn a_replaced_or_removed_file_ends_the_daemon_and_nothing_is_written_to_the_old_
         }
     }
 }
+
+/// What is committed to a WAL that was removed, no later start sees.
+#[test]
+fn a_removed_wal_ends_the_daemon() {
+    for file in ["shop.db", "target.db"] {
+        let world = shop();
+        let daemon = Daemon::start(&world, &["-c", "tidegate.toml"]);
+        wait_for("readiness", || (daemon.get("/readyz").0 == 200).then_some(()));
+        std::fs::remove_file(world.path(&format!("{file}-wal"))).expect("removed");
+        let (said, _) = daemon.end();
+        assert_eq!(said.status, 4, "{said:?}");
+        assert!(said.err.contains("TG0019"), "{said:?}");
+    }
+}

@@ -72,6 +72,7 @@ where
         lanes: batch.lanes.iter().map(|_| Lane::default()).collect(),
         blame: None,
         suspects: None,
+        pace: usize::MAX,
         announcement: Announcement::None,
         doubtful: Vec::new(),
         alone: 0,
@@ -107,6 +108,8 @@ struct Run<'r, 'db, D, H: ?Sized> {
     blame: Option<Blame>,
     /// How many of the next deliveries hold an event that failed without saying which.
     suspects: Option<usize>,
+    /// Most events in the next transaction: one after a search, since poison seldom comes alone; doubles as they go well.
+    pace: usize,
     /// Careful mode: what is recorded and has no result yet.
     announcement: Announcement,
     /// Careful mode: events that were under way when a process ended. While there are any, other lanes wait.
@@ -221,7 +224,8 @@ where
         if !self.doubtful.is_empty() {
             return 1;
         }
-        self.suspects.map_or(usize::MAX, |suspects| (suspects / 2).max(1))
+        let half = self.suspects.map_or(usize::MAX, |suspects| (suspects / 2).max(1));
+        half.min(self.pace)
     }
 
     async fn commit(&mut self, mut tx: D::Tx<'db>, route: Route) -> Result<()> {
@@ -260,6 +264,9 @@ where
             .suspects
             .map(|suspects| suspects.saturating_sub(route.deliver.len()))
             .filter(|suspects| *suspects > 0 && route.blamed.is_none());
+        if route.blamed.is_none() {
+            self.pace = self.pace.saturating_mul(2);
+        }
         if let Some(blame) = self.blame.take_if(|_| route.blamed.is_some()) {
             self.failed += 1;
             let parked = route.park.first().map(|parked| &parked.key);
@@ -282,6 +289,9 @@ where
         let only = (route.deliver.len() == 1).then_some(0);
         let culprit = index.or(only).and_then(|index| route.deliver.get(index));
         self.suspects = culprit.is_none().then_some(route.deliver.len());
+        if only.is_some() {
+            self.pace = 1;
+        }
         self.blame = culprit.map(|event| Blame {
             lane: event.lane,
             n: event.n,

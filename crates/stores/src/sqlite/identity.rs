@@ -9,25 +9,30 @@ use tidegate_core::Result;
 
 use super::error::Failure;
 
-/// The file that a path named when it was opened.
+/// The files that were open at first: the database and, unless it is only read, its WAL, which stays as long as
+/// anybody has it open.
 #[derive(Debug)]
 pub(super) struct Identity {
-    path: PathBuf,
-    file: Option<(u64, u64)>,
+    files: Vec<(PathBuf, Option<(u64, u64)>)>,
 }
 
 impl Identity {
-    /// `path` was opened just now.
+    /// `path` was opened just now, and read.
     pub(super) fn of(path: &Path) -> Self {
-        Self {
-            path: path.to_owned(),
-            file: look(path),
+        let mut wal = path.as_os_str().to_owned();
+        wal.push("-wal");
+        let wal = PathBuf::from(wal);
+        let mut files = vec![(path.to_owned(), look(path))];
+        if let Some(there) = look(&wal) {
+            files.push((wal, Some(there)));
         }
+        Self { files }
     }
 
-    /// Refuses when the path no longer names the file that is open. One system call, about a microsecond.
+    /// Refuses when a path no longer names the file that is open. Two system calls, about a microsecond each.
     pub(super) fn check(&self) -> Result<(), Failure> {
-        if self.file.is_some() && self.file == look(&self.path) {
+        let same = |(path, file): &(PathBuf, Option<_>)| file.is_some() && *file == look(path);
+        if self.files.iter().all(same) {
             Ok(())
         } else {
             Err(Failure::replaced())

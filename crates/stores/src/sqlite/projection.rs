@@ -1,6 +1,7 @@
 //! A declared projection as a handler: one upsert and one delete for each run of events with different keys.
 //!
-//! Values fold where the table refuses by type alone: no CHECK, no trigger, no foreign key, no unique index but the key's.
+//! Values fold where the table refuses by type alone: no CHECK, no trigger, no foreign key, no unique index but the key's, no
+//! generated column, no indexed expression.
 //! Which it is is asked of the schema in the apply transaction, and only when a key repeats in the batch.
 
 use std::sync::Arc;

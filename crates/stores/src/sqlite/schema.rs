@@ -56,7 +56,7 @@ impl Migration {
 /// Everything `migrate` would run on an empty database, its own record of the version included: a file made with it is
 /// one that `migrate` made.
 pub fn sql() -> String {
-    let mut text = BOOKS.to_owned();
+    let mut text = format!("begin immediate;\n{BOOKS}");
     for migration in MIGRATIONS {
         for part in migration.parts {
             text.push('\n');
@@ -67,9 +67,10 @@ pub fn sql() -> String {
         let _ = write!(
             text,
             "\ninsert into tidegate_schema (version, checksum, applied_at)\n  \
-             values ({version}, '{checksum}', cast(unixepoch('subsec') * 1000000 as integer));\n"
+             values ({version}, '{checksum}', cast(strftime('%s', 'now') as integer) * 1000000);\n"
         );
     }
+    text.push_str("\ncommit;\n");
     text
 }
 

@@ -24,7 +24,7 @@ const PAGE_BYTES: usize = 4 * 1024 * 1024;
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example:\n  tidegate consumer rewind copy --lane 17 --to 0 --reason 'rebuild after a bad mapping'\n\n\
-    The events after the number are applied again: their effects repeat, so make sure that this does no harm. The \
+    The events after the number are applied again, those that were discarded too: their effects repeat, so make sure that this does no harm. The \
     present owner is refused from then on and continues from the new position. The audit keeps the reason."
 )]
 pub struct Args {

@@ -144,7 +144,7 @@ impl Facts {
 
     fn of_lanes(&mut self, service: &Connection, target: &Connection) -> Result<()> {
         let names = "select distinct before from tenure where ran_out";
-        let taken = "select count(*) from tenure where ran_out and before = ?1";
+        let taken = "select count(distinct lane) from tenure where ran_out and before = ?1";
         for database in [service, target] {
             for name in rows(database, names, |r| r.get::<_, String>(0))? {
                 let lanes = count(database, taken, [&name])?;

@@ -93,7 +93,7 @@ impl Machine {
     pub(super) fn bounds(&self) -> (usize, usize) {
         let few = self.doubtful || self.breaker.open().is_some();
         let all = self.options.batch_max as usize;
-        let room = if few { all.min(TRY) } else { all };
+        let room = if few { all.min(TRY) } else { all.min(self.pace) };
         let failures = match self.breaker.open() {
             Some(_) => 1,
             None => self.breaker.room(self.options.breaker_keys),

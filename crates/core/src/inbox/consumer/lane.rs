@@ -187,7 +187,8 @@ impl Lane {
 
     /// Entries are missing after `hw`. First read again from the beginning; then wait. True when this gap is known.
     pub(super) fn gap(&mut self, hw: u64, retry_at: Ticks) -> bool {
-        self.position.hw = self.position.hw.max(hw);
+        // As the database says, also when it went back: a restored one stands lower than I remember.
+        self.position.hw = hw;
         self.rewind(EntryId::START);
         let known = self.gap_at == Some(hw);
         if known {

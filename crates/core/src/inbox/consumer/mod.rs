@@ -211,6 +211,9 @@ pub struct Status {
 /// events are taken one at a time: the rest would only be given back.
 const TRY: usize = 8;
 
+/// Entries in one apply after one that ended by its failures: the next of its failures are looked for among these.
+const SLOW: usize = 32;
+
 type Flight = Vec<(LaneId, u64)>;
 
 /// The machine.
@@ -243,6 +246,8 @@ pub struct Machine {
     move_at: Ticks,
     pause_until: Ticks,
     failures: u32,
+    /// Most entries in one apply: few after one that ended by its failures; doubles as they go well.
+    pace: usize,
     breaker: Breaker,
     /// The last apply took events one at a time.
     doubtful: bool,
@@ -281,6 +286,7 @@ impl Machine {
             move_at: Ticks::default(),
             pause_until: Ticks::from_micros(i64::MIN),
             failures: 0,
+            pace: usize::MAX,
             breaker: Breaker::default(),
             doubtful: false,
             owned: false,
@@ -319,6 +325,11 @@ impl Machine {
         lane.is_some_and(|lane| lane.is_missing() || lane.is_stopped())
     }
 
+    /// Every lane of the stream, as last seen, has a position: otherwise nothing can be owned yet.
+    pub fn knows_its_lanes(&self) -> bool {
+        self.asked && self.registers.keys().all(|id| self.known.contains(id))
+    }
+
     /// This worker's nonce.
     pub fn member(&self) -> Nonce {
         self.own.member()
@@ -338,8 +349,7 @@ impl Machine {
         let asking = self.asking || self.locating || self.own.asking();
         let waiting = self.bell || self.more || self.lanes.values().any(|l| l.ahead() > 0);
         // Registers read before the first hold tell of lanes that have no position yet.
-        let met = self.asked && self.registers.keys().all(|id| self.known.contains(id));
-        self.owned && met && !asking && !in_flight && !waiting && self.behind() == 0
+        self.owned && self.knows_its_lanes() && !asking && !in_flight && !waiting && self.behind() == 0
     }
 
     /// Takes one input and says what to do.

@@ -1,7 +1,7 @@
 //! What each reply changes.
 
 use super::lane::{Lane, State};
-use super::{Effect, Flight, Machine, Note, after, current};
+use super::{Effect, Flight, Machine, Note, SLOW, after, current};
 use crate::error::Reply;
 use crate::inbox::{Applied, LaneApplied, Position, Retried, Start};
 use crate::lane::ownership::Change;
@@ -194,6 +194,12 @@ impl Machine {
             Some(error) => self.outage(now, &error, out),
             None => self.failures = 0,
         }
+        let ended_by_failures = applied.failures.len() >= self.options.failures_max;
+        self.pace = if ended_by_failures {
+            SLOW
+        } else {
+            self.pace.saturating_mul(2)
+        };
         self.watch(now, applied.counts, &applied.failures, out);
         if applied.counts.parked > 0 {
             self.retry_at = self.retry_at.min(now.after(self.options.retry_every));

@@ -683,3 +683,36 @@ fn doubtful_events_are_given_a_few_at_a_time() {
     d.step(at(40), doubtful(24, false));
     assert_eq!(d.apply(at(40)), Some((476, 16)));
 }
+
+/// A target that is restored while it runs stands lower than the machine remembers: what follows is read again.
+#[test]
+fn a_database_that_went_back_is_followed_from_where_it_stands() {
+    let mut d = Driver::new(3, 6);
+    d.step(at(11), fine(3, 6));
+    d.last = 8;
+    assert!(d.apply(at(2000)).is_some());
+    d.step(at(2010), applied(LaneApplied::Gap { hw: 2, next: 7 }));
+    assert_eq!(d.apply(at(2020)).map(|(entries, _)| entries), Some(6), "3 to 8");
+}
+
+/// Poison seldom comes alone: the call after one that ended by its failures is small, and calls that go well grow.
+#[test]
+fn a_call_that_ended_by_its_failures_is_followed_by_a_small_one() {
+    let mut options = Options::new(Start::Earliest);
+    options.breaker_keys = 1000;
+    let mut d = Driver::new(0, 500);
+    d.m.options = options;
+    let various = |keys: std::ops::Range<u64>, hw| match failing(keys, hw) {
+        Input::Applied(Reply::Done(mut all)) => {
+            for (n, failed) in all.failures.iter_mut().enumerate() {
+                failed.fingerprint = format!("cause {n}");
+            }
+            Input::Applied(Reply::Done(all))
+        }
+        other => other,
+    };
+    d.step(at(20), various(0..16, 16));
+    assert_eq!(d.apply(at(21)).map(|(entries, _)| entries), Some(32));
+    d.step(at(30), fine(32, 48));
+    assert_eq!(d.apply(at(31)).map(|(entries, _)| entries), Some(64));
+}
