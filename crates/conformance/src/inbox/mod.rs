@@ -502,6 +502,7 @@ macro_rules! inbox_cases {
             retries::c045_a_later_failure_in_the_queue_becomes_the_head,
             retries::c046_infrastructure_counts_no_retry,
             retries::c047_a_stale_owner_retries_nothing,
+            retries::c053_one_call_ends_after_a_few_failures_and_the_next_goes_on,
             retries::c048_one_call_is_bounded_and_the_next_goes_on,
             retries::c049_a_retry_that_panics_is_a_failed_retry,
             retries::c050_a_later_failure_without_an_index_becomes_the_head,

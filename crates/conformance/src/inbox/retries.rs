@@ -165,6 +165,28 @@ pub fn c047_a_stale_owner_retries_nothing(world: &dyn World) {
     assert_eq!(world.snapshot(), before);
 }
 
+/// Keys that keep failing leave the writer to others after a few.
+pub fn c053_one_call_ends_after_a_few_failures_and_the_next_goes_on(world: &dyn World) {
+    const KEYS: [&str; 20] = [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t",
+    ];
+    let case = Case::start(world);
+    case.apply(Plan::poison(&KEYS), &Feed::default().events(0, &KEYS));
+    assert_eq!(world.snapshot().parked.len(), KEYS.len());
+    let tried = || {
+        world
+            .snapshot()
+            .parked
+            .iter()
+            .filter(|key| key.attempts == 1)
+            .count()
+    };
+    for after in [16, KEYS.len()] {
+        case.retry(Plan::poison(&KEYS), Options::default(), LATER);
+        assert_eq!(tried(), after);
+    }
+}
+
 /// A long queue does not keep fresh batches waiting.
 pub fn c048_one_call_is_bounded_and_the_next_goes_on(world: &dyn World) {
     let case = park(world, &mut Feed::default(), &vec!["bad"; 2_500]);

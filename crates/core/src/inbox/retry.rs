@@ -15,6 +15,8 @@ use crate::lease::Token;
 
 /// Keys tried in one call: a call stays short beside the batches it alternates with.
 const KEYS_MAX: u32 = 100;
+/// Keys that may fail in one call: each costs two commits, and renewals of leases wait for the call.
+const FAILURES_MAX: usize = 16;
 /// Events of one key taken in one transaction after its head succeeded.
 const CHUNK: u32 = 100;
 /// Events handled in one call, for the same reason as [`KEYS_MAX`].
@@ -42,9 +44,13 @@ where
         redact,
         request,
         retried: Retried::default(),
+        failed: 0,
     };
     let due = run.scheduled(KEYS_MAX).await?;
     for key in due.iter().filter(|key| key.next_at <= request.now) {
+        if run.failed >= FAILURES_MAX {
+            break;
+        }
         if let Err(error) = run.key(key).await {
             run.retried.pause = Some(error);
             return Ok(run.retried);
@@ -64,6 +70,7 @@ struct Run<'r, 'db, D, H: ?Sized> {
     redact: &'r dyn Redact,
     request: &'r Retry,
     retried: Retried,
+    failed: usize,
 }
 
 /// One key under way.
@@ -242,6 +249,7 @@ where
             key.size = u32::try_from(before).unwrap_or(1);
             return Ok(Step::More);
         }
+        self.failed += 1;
         let retries = key.attempts.saturating_add(1);
         let state = if retries >= self.options.attempts_max {
             ParkedState::Dead

@@ -211,7 +211,7 @@ pub struct Status {
 /// events are taken one at a time: the rest would only be given back.
 const TRY: usize = 8;
 
-/// Entries in one apply after one that ended by its failures: the next of its failures are looked for among these.
+/// Entries in one apply after one with failures: more of them are likely, and each costs what stands before it again.
 const SLOW: usize = 32;
 
 type Flight = Vec<(LaneId, u64)>;
@@ -246,7 +246,7 @@ pub struct Machine {
     move_at: Ticks,
     pause_until: Ticks,
     failures: u32,
-    /// Most entries in one apply: few after one that ended by its failures; doubles as they go well.
+    /// Most entries in one apply: few after one with failures; doubles as they go well.
     pace: usize,
     breaker: Breaker,
     /// The last apply took events one at a time.

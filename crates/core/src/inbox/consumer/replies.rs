@@ -194,13 +194,17 @@ impl Machine {
             Some(error) => self.outage(now, &error, out),
             None => self.failures = 0,
         }
-        let ended_by_failures = applied.failures.len() >= self.options.failures_max;
-        self.pace = if ended_by_failures {
-            SLOW
-        } else {
+        self.pace = if applied.failures.is_empty() {
             self.pace.saturating_mul(2)
+        } else {
+            SLOW
         };
+        let was_open = self.breaker.open().is_some();
         self.watch(now, applied.counts, &applied.failures, out);
+        if was_open && self.breaker.open().is_none() {
+            // Its one cause is gone.
+            self.pace = usize::MAX;
+        }
         if applied.counts.parked > 0 {
             self.retry_at = self.retry_at.min(now.after(self.options.retry_every));
         }
