@@ -101,12 +101,6 @@ pub fn report(failure: &Failure, global: &Global) -> Exit {
     failure.exit()
 }
 
-/// Tells the program, on standard error; returns the exit status.
-pub fn report_json(failure: &Failure) -> Exit {
-    let _ = writeln!(io::stderr().lock(), "{}", machine(failure));
-    failure.exit()
-}
-
 fn human(failure: &Failure) -> String {
     let mut lines = match failure {
         Failure::Error(error) => chain(error),

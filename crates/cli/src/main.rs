@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use clap::error::ErrorKind;
 use tidegate_cli::args::Args;
+use tidegate_cli::global::Global;
 use tidegate_cli::{Failure, error};
 
 fn main() -> ExitCode {
@@ -24,7 +26,18 @@ fn wants_json() -> bool {
 
 fn refuse(refused: &clap::Error) -> ExitCode {
     let text = refused.to_string();
-    let said = text.split("\n\nUsage:").next().unwrap_or_default();
+    let said = match refused.kind() {
+        // The text is the help page, or names hidden commands too.
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand | ErrorKind::MissingSubcommand => {
+            "a command is missing"
+        }
+        // Hints and the usage come after the first paragraph.
+        _ => text.split("\n\n").next().unwrap_or_default(),
+    };
     let said: Vec<_> = said.trim_start_matches("error: ").split_whitespace().collect();
-    error::report_json(&Failure::argument(said.join(" "))).into()
+    let global = Global {
+        json: true,
+        ..Global::default()
+    };
+    error::report(&Failure::argument(said.join(" ")), &global).into()
 }

@@ -356,6 +356,7 @@ fn h007_a_mended_cause_is_applied_by_the_retry() {
     };
     block_on(world.database.write(mend)).unwrap();
     let request = Retry {
+        failures_max: 16,
         member: ME,
         lanes: vec![(lane(0), world.token)],
         now: NOW.after(TTL),

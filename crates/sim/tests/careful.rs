@@ -147,6 +147,7 @@ impl World {
             Ok(())
         });
         let request = Retry {
+            failures_max: 16,
             member,
             lanes: vec![(LANE, token)],
             now: Timestamp::from_micros(1),

@@ -143,7 +143,12 @@ impl Work for Consuming {
     fn step(&mut self, now: Now, input: Input, tasks: &mut JoinSet<Input>) -> bool {
         let kind = std::mem::discriminant(&input);
         let held = matches!(input, Input::Held(Reply::Done(_)));
-        let tried = matches!(input, Input::Applied(_) | Input::Retried(_));
+        let news = match &input {
+            Input::Applied(Reply::Done(applied)) => applied.counts.parked + applied.counts.skipped > 0,
+            // An outcome that is unknown may stand, and a retry can be a key's last.
+            Input::Applied(_) | Input::Retried(_) => true,
+            _ => false,
+        };
         self.stopping |= matches!(input, Input::Stop);
         for effect in self.machine.step(now, input) {
             match effect {
@@ -155,7 +160,7 @@ impl Work for Consuming {
         // Letters of the lanes that a stop releases are still mine to finish.
         if held && !self.stopping {
             self.desk.own(self.machine.lanes().collect());
-        } else if tried {
+        } else if news {
             self.desk.ring();
         }
         let machine = &self.machine;

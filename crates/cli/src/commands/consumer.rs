@@ -14,9 +14,9 @@ use tidegate::clock;
 use tidegate::inbox::Position;
 use tidegate::lane::LaneId;
 use tidegate::store::{DeadLetters as _, InboxStore as _, StreamStore as _};
+use tidegate::stores::sqlite::SqliteStream;
 use tidegate::stores::sqlite::inbox::SqliteInbox;
-use tidegate::stream::Lost;
-use tidegate::stream::ReaderHold;
+use tidegate::stream::{Lost, ReaderHold};
 
 use crate::config::Config;
 use crate::context::{Context, Ended};
@@ -132,19 +132,22 @@ fn age_ms(hold: &ReaderHold) -> u64 {
     u64::try_from(age.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Every hold, by stream.
-async fn holds(places: &Places) -> Result<Vec<(String, ReaderHold)>, Failure> {
-    let mut all = Vec::new();
-    for stream in places.streams().await? {
-        let holds = stream.it.holds().await?;
-        all.extend(holds.into_iter().map(|hold| (stream.name.clone(), hold)));
+/// The streams that a consumer reads: the declared one, or, without a declaration, all.
+async fn streams(
+    config: &Config,
+    places: &Places,
+    consumer: &str,
+) -> Result<Vec<Found<SqliteStream>>, Failure> {
+    let mut streams = places.streams().await?;
+    if let Some(declared) = config.consumer.get(consumer) {
+        streams.retain(|stream| stream.name == declared.stream);
     }
-    Ok(all)
+    Ok(streams)
 }
 
 pub(super) async fn glances(config: &Config, places: &Places) -> Result<Vec<Glance>, Failure> {
-    let published = published(places).await?;
-    let (mut all, mut holds) = (Vec::new(), holds(places).await?);
+    let mut published = published(places).await?;
+    let (mut all, mut holds) = (Vec::new(), std::mem::take(&mut published.holds));
     for found in &places.consumers().await? {
         let lanes = lanes(config, &published, found).await?;
         let keys = found.it.parked_keys().await?;
@@ -173,11 +176,12 @@ pub(super) async fn glances(config: &Config, places: &Places) -> Result<Vec<Glan
     Ok(all)
 }
 
-/// What the streams know of each lane: by stream, the last number, and the ranges declared lost.
+/// What the streams know: the last number of each lane, the ranges declared lost, and the holds of readers.
 #[derive(Default)]
 struct Published {
     last: HashMap<(String, LaneId), u64>,
     lost: Vec<Lost>,
+    holds: Vec<(String, ReaderHold)>,
 }
 
 async fn published(places: &Places) -> Result<Published, Failure> {
@@ -187,6 +191,10 @@ async fn published(places: &Places) -> Result<Published, Failure> {
             known.last.insert((stream.name.clone(), lane), register.n);
         }
         known.lost.extend(stream.it.lost().await?);
+        let holds = stream.it.holds().await?;
+        known
+            .holds
+            .extend(holds.into_iter().map(|hold| (stream.name.clone(), hold)));
     }
     known.lost.sort_by_key(|lost| (lost.lane, lost.from));
     Ok(known)

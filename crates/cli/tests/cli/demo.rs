@@ -11,6 +11,17 @@ use serde_json::Value;
 use crate::daemon::wait_for;
 use crate::world::{CANARY, Said, World};
 
+const OWN_DATA: [&str; 8] = [
+    "demo",
+    "--json",
+    "--data",
+    "own.ndjson",
+    "--key",
+    "k",
+    "--seed",
+    "101",
+];
+
 fn outcomes(report: &Value) -> BTreeMap<String, String> {
     let text = |promise: &Value, field: &str| promise[field].as_str().expect("text").to_owned();
     let promises = report["promises"].as_array().expect("promises");
@@ -84,16 +95,7 @@ fn one_key_is_enough_and_bad_lines_are_named_and_passed_over() {
     ];
     text.push_str(&bad.join("\n"));
     world.write("own.ndjson", text);
-    let said = world.run(&[
-        "demo",
-        "--json",
-        "--data",
-        "own.ndjson",
-        "--key",
-        "k",
-        "--seed",
-        "101",
-    ]);
+    let said = world.run(&OWN_DATA);
     let report = said.json();
     let said = said.fails(
         2,
@@ -116,17 +118,7 @@ fn one_key_is_enough_and_bad_lines_are_named_and_passed_over() {
 fn two_hundred_records_of_as_many_keys_are_enough() {
     let world = World::new();
     world.write("own.ndjson", records(0..200));
-    let args = [
-        "demo",
-        "--json",
-        "--data",
-        "own.ndjson",
-        "--key",
-        "k",
-        "--seed",
-        "101",
-    ];
-    let report = world.run(&args).ok().json();
+    let report = world.run(&OWN_DATA).ok().json();
     assert_eq!(not_kept(&report), [], "{report}");
     assert_eq!(
         (&report["events_applied"], &report["redriven"]),

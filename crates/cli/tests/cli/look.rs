@@ -138,18 +138,25 @@ fn a_reader_that_goes_away_ends_it_quietly() {
 #[test]
 fn a_wrong_argument_is_an_object_for_a_program() {
     let world = World::new();
-    for args in [
-        &["emit", "--nope", "--json"][..],
-        &["dead-letter", "show", "nope", "--json"],
-        &["--json"],
-        &["--json", "tial"],
+    for (args, message) in [
+        (
+            &["emit", "--nope", "--json"][..],
+            "unexpected argument '--nope' found",
+        ),
+        (&["--json"], "a command is missing"),
+        (&["--json", "tial"], "unrecognized subcommand 'tial'"),
+        (
+            &["dead-letter", "discard", "--json"],
+            "the following required arguments were not provided: --reason <TEXT> <ID>",
+        ),
     ] {
         let said = world.run(args);
         let error: serde_json::Value =
             serde_json::from_str(&said.err).unwrap_or_else(|e| panic!("{e}: {said:?}"));
+        let error = &error["error"];
         assert_eq!(
-            (said.status, &error["error"]["code"]),
-            (2, &"TG0006".into()),
+            (said.status, &error["code"], &error["message"]),
+            (2, &"TG0006".into(), &message.into()),
             "{said:?}"
         );
         assert!(said.out.is_empty());

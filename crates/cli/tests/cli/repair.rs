@@ -385,7 +385,9 @@ fn lose(world: &World, n: i64) {
     stream
         .execute("delete from tidegate_entry where n > ?1", [n])
         .expect("lost");
-    stream.execute_batch(include_str!("lose_tail.sql")).expect("lost");
+    stream
+        .execute_batch(include_str!("../../src/demo/script/lose_tail.sql"))
+        .expect("lost");
 }
 
 /// `consumer ls --json`, the one consumer.

@@ -10,6 +10,8 @@ use crate::world::{CANARY, Said, World, bytes};
 
 const EMIT: [&str; 5] = ["emit", "--topic", "a", "--payload", CANARY];
 
+const EMIT_TO_SHOP: [&str; 5] = ["emit", "-c", "tidegate.toml", "--topic", "orders"];
+
 fn emit_to(db: &str) -> Vec<&str> {
     [&EMIT[..], &["--db", db]].concat()
 }
@@ -269,20 +271,8 @@ fn set_mode(path: &std::path::Path, mode: u32) {
 fn fill(world: &World) {
     let daemon = Daemon::start(world, &["-c", "tidegate.toml"]);
     let payload = r#"{"id":1,"total":2,"version":3}"#;
-    let emit = [
-        "emit",
-        "-c",
-        "tidegate.toml",
-        "--topic",
-        "orders",
-        "--key",
-        "1",
-        "--version",
-        "3",
-        "--payload",
-        payload,
-    ];
-    world.run(&emit).ok();
+    let event = ["--key", "1", "--version", "3", "--payload", payload];
+    world.run(&[&EMIT_TO_SHOP[..], &event].concat()).ok();
     wait_for("the row", || (!rows(world).is_empty()).then_some(()));
     daemon.stop();
 }
@@ -297,15 +287,7 @@ fn a_producer_needs_only_the_store_of_its_outbox() {
     );
     let split = split.replace("[store]\n", "[store]\nlog = { url = \"sqlite:log.db\" }\n");
     world.write("tidegate.toml", split);
-    let emit = [
-        "emit",
-        "-c",
-        "tidegate.toml",
-        "--topic",
-        "orders",
-        "--payload",
-        "1",
-    ];
+    let emit = [&EMIT_TO_SHOP[..], &["--payload", "1"]].concat();
     let target = bytes(&world.path("target.db"));
     world.run(&emit).ok();
     assert!(!world.path("log.db").exists(), "{:?}", world.names());

@@ -302,6 +302,7 @@ impl Doomed {
     /// The retry it asks for.
     pub fn request(&self, after: Duration) -> Retry {
         Retry {
+            failures_max: 16,
             member: self.member,
             lanes: (0..LANES).map(lane).zip(self.tokens.iter().copied()).collect(),
             now: NOW.after(after),
@@ -406,6 +407,7 @@ impl<'w> Case<'w> {
     /// Retries what is due `after` the batch.
     pub fn retry(&self, plan: Plan, options: Options, after: Duration) -> Retried {
         let request = Retry {
+            failures_max: 16,
             member: self.member,
             lanes: (0..LANES)
                 .map(|slot| (lane(slot), self.tokens[usize::from(slot)]))

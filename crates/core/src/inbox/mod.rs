@@ -204,6 +204,8 @@ pub struct Retry {
     pub member: Nonce,
     /// Lanes it owns.
     pub lanes: Vec<(LaneId, Token)>,
+    /// Keys that may fail in this call, at least one; at that many it ends.
+    pub failures_max: usize,
     /// Keys due at or before this are tried, head first.
     pub now: Timestamp,
 }

@@ -15,8 +15,6 @@ use crate::lease::Token;
 
 /// Keys tried in one call: a call stays short beside the batches it alternates with.
 const KEYS_MAX: u32 = 100;
-/// Keys that may fail in one call: each costs two commits, and renewals of leases wait for the call.
-const FAILURES_MAX: usize = 16;
 /// Events of one key taken in one transaction after its head succeeded.
 const CHUNK: u32 = 100;
 /// Events handled in one call, for the same reason as [`KEYS_MAX`].
@@ -48,7 +46,7 @@ where
     };
     let due = run.scheduled(KEYS_MAX).await?;
     for key in due.iter().filter(|key| key.next_at <= request.now) {
-        if run.failed >= FAILURES_MAX {
+        if run.failed >= request.failures_max.max(1) {
             break;
         }
         if let Err(error) = run.key(key).await {

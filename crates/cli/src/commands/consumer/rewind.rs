@@ -8,11 +8,12 @@ use tidegate::stores::sqlite::SqliteStream;
 use tidegate::stores::sqlite::inbox::Rewind;
 use tidegate::stream::{Chain, EntryId};
 
+use super::streams;
 use crate::config::Config;
 use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::places::{Places, pick};
+use crate::places::{Found, Places, pick};
 use crate::text::{count, counted};
 
 /// Entries in one read.
@@ -45,11 +46,7 @@ pub struct Args {
 pub(super) async fn run(context: &Context, config: &Config, places: &Places, args: &Args) -> Ended {
     let inbox = pick(places.consumers().await?, Some(&args.name), "consumer")?.it;
     let lane = lane(&inbox.positions().await?, args.lane)?;
-    let declared = config
-        .consumer
-        .get(&args.name)
-        .map(|consumer| consumer.stream.as_str());
-    let chain = chain(places, declared, lane, args.to).await?;
+    let chain = chain(&streams(config, places, &args.name).await?, lane, args.to).await?;
     let rewind = Rewind {
         lane,
         to: args.to,
@@ -85,11 +82,8 @@ fn lane<P>(positions: &[(LaneId, P)], slot: u16) -> Result<LaneId, Failure> {
 }
 
 /// The chain at a number, from the stream, which must hold everything after it.
-async fn chain(places: &Places, declared: Option<&str>, lane: LaneId, to: u64) -> Result<Chain, Failure> {
-    for stream in places.streams().await? {
-        if declared.is_some_and(|declared| declared != stream.name) {
-            continue;
-        }
+async fn chain(streams: &[Found<SqliteStream>], lane: LaneId, to: u64) -> Result<Chain, Failure> {
+    for stream in streams {
         let known = stream
             .it
             .registers()

@@ -5,6 +5,7 @@ use tidegate::store::StreamStore as _;
 use tidegate::stores::sqlite::{SqliteInbox, SqliteStream};
 use tidegate::{Code, Error};
 
+use super::streams;
 use crate::config::Config;
 use crate::context::{Context, Ended};
 use crate::error::Failure;
@@ -75,18 +76,14 @@ fn unconfirmed(args: &Args, streams: &[&str]) -> Failure {
 
 /// The streams on which the consumer has a hold: those it declares, or all.
 async fn held(config: &Config, places: &Places, name: &str) -> Result<Vec<Found<SqliteStream>>, Failure> {
-    let declared = config.consumer.get(name).map(|consumer| consumer.stream.as_str());
-    let mut streams = Vec::new();
-    for stream in places.streams().await? {
-        if declared.is_some_and(|declared| declared != stream.name) {
-            continue;
-        }
+    let mut held = Vec::new();
+    for stream in streams(config, places, name).await? {
         let holds = stream.it.holds().await?;
         if holds.iter().any(|hold| hold.reader == name) {
-            streams.push(stream);
+            held.push(stream);
         }
     }
-    Ok(streams)
+    Ok(held)
 }
 
 /// Its positions may be in a store that is not declared here any more: then only the hold is left of it.

@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tidegate::clock;
-use tidegate::store::{InboxStore as _, StreamStore as _};
+use tidegate::store::StreamStore as _;
 use tidegate::stream::Lost;
 
+use super::streams;
 use crate::config::Config;
 use crate::context::{Context, Ended};
 use crate::error::Failure;
@@ -36,15 +37,6 @@ pub(super) async fn run(context: &Context, config: &Config, places: &Places, arg
     let mut given_up = 0;
     let mut lanes = Vec::new();
     for lost in ranges(config, places, args).await? {
-        let before = inbox
-            .positions()
-            .await?
-            .into_iter()
-            .find(|(lane, _)| *lane == lost.lane);
-        let stands_before = |hw: u64| hw + 1 >= lost.from && hw < lost.through;
-        if !before.is_some_and(|(_, position)| stands_before(position.hw)) {
-            continue;
-        }
         let skipped = inbox.skip_lost(lost, args.reason.clone(), clock::wall()).await?;
         if skipped > 0 {
             given_up += skipped;
@@ -67,15 +59,9 @@ pub(super) async fn run(context: &Context, config: &Config, places: &Places, arg
 
 /// In order, so that two ranges of a lane are gone past one after the other.
 async fn ranges(config: &Config, places: &Places, args: &Args) -> Result<Vec<Lost>, Failure> {
-    let declared = config
-        .consumer
-        .get(&args.name)
-        .map(|consumer| consumer.stream.as_str());
     let mut ranges = Vec::new();
-    for stream in places.streams().await? {
-        if declared.is_none_or(|declared| declared == stream.name) {
-            ranges.extend(stream.it.lost().await?);
-        }
+    for stream in streams(config, places, &args.name).await? {
+        ranges.extend(stream.it.lost().await?);
     }
     ranges.retain(|lost| args.lane.is_none_or(|slot| slot == lost.lane.slot));
     ranges.sort_by_key(|lost| (lost.lane, lost.from));

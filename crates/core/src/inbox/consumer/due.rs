@@ -48,6 +48,7 @@ impl Machine {
             return;
         }
         let member = self.own.member();
+        let (mut room, failures_max) = self.bounds();
         if now.ticks >= self.retry_at {
             self.retry_at = now.ticks.after(self.options.retry_every);
             let lanes: Vec<_> = self
@@ -59,12 +60,12 @@ impl Machine {
             out.push(Effect::Retry(Retry {
                 member,
                 lanes,
+                failures_max,
                 now: now.wall,
             }));
             return;
         }
         let careful = self.lanes.values().any(Lane::has_careful_work);
-        let (mut room, failures_max) = self.bounds();
         let mut flight = Flight::new();
         let mut lanes = Vec::new();
         for (id, lane) in &mut self.lanes {

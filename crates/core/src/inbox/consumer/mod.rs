@@ -61,7 +61,8 @@ pub struct Options {
     pub gap_every: Duration,
     /// Distinct keys with one fingerprint, in calls that follow each other, that mean an outage of something else: 16.
     pub breaker_keys: usize,
-    /// Events that may fail in one apply: 16. Each runs what came before it again, on the thread that renews leases.
+    /// Events that may fail in one apply, and keys in one retry: 16. Each runs what came before it again, or costs two
+    /// commits, on the thread that renews leases.
     pub failures_max: usize,
     /// First pause after a failure of infrastructure; doubles.
     pub backoff_min: Duration,

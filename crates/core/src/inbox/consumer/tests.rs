@@ -716,3 +716,20 @@ fn a_call_with_failures_is_followed_by_a_small_one() {
     d.step(at(30), fine(32, 48));
     assert_eq!(d.apply(at(31)).map(|(entries, _)| entries), Some(64));
 }
+
+/// While the breaker is open one failure ends a retry too: it would cost the writer two commits for each key.
+#[test]
+fn a_retry_is_bounded_like_an_apply() {
+    let bound = |effects: Vec<Effect>| {
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::Retry(retry) => Some(retry.failures_max),
+            _ => None,
+        })
+    };
+    let mut closed = Driver::new(0, 500);
+    closed.step(at(20), fine(500, 500));
+    assert_eq!(bound(closed.step(at(5000), Input::Tick)), Some(16));
+    let mut open = Driver::new(0, 500);
+    open.step(at(20), failing(0..16, 16));
+    assert_eq!(bound(open.step(at(5000), Input::Tick)), Some(1));
+}

@@ -7,7 +7,7 @@ use tidegate_core::dead_letter::{
 };
 use tidegate_core::inbox::KeyRef;
 use tidegate_core::inbox::transaction::{Ledger, Tally};
-use tidegate_core::lane::{LaneId, Lineage};
+use tidegate_core::lane::Lineage;
 use tidegate_core::store::{BoxFuture, DeadLetters};
 use tidegate_core::{Code, Error, Result, Timestamp, Uuid};
 
@@ -102,7 +102,7 @@ impl DeadLetters for SqliteInbox {
     fn untold(&self, which: Untold) -> BoxFuture<'_, Result<Vec<Detail>>> {
         let (consumer, redactor) = (self.consumer, self.options.redactor.clone());
         self.database.read(move |sql| {
-            let lanes = which.lanes.as_deref().map(lanes_json).transpose()?;
+            let lanes = which.lanes.as_deref().map(row::lanes).transpose()?;
             let (since, id) = which.after.unzip();
             let params = params![
                 consumer,
@@ -144,14 +144,6 @@ impl DeadLetters for SqliteInbox {
             Ok(())
         })
     }
-}
-
-fn lanes_json(lanes: &[LaneId]) -> Result<String> {
-    let lanes: Vec<_> = lanes
-        .iter()
-        .map(|lane| (row::lineage_hex(lane.lineage), lane.slot))
-        .collect();
-    row::json(&lanes)
 }
 
 fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {

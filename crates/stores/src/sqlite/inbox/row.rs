@@ -75,3 +75,12 @@ pub(super) fn event(row: &Row<'_>, at: usize) -> rusqlite::Result<Event> {
         Type::Null,
     ))
 }
+
+/// `[[lineage, lane], …]`, as the statements take lanes.
+pub(super) fn lanes(lanes: &[LaneId]) -> Result<String> {
+    let lanes: Vec<_> = lanes
+        .iter()
+        .map(|lane| (lineage_hex(lane.lineage), lane.slot))
+        .collect();
+    json(&lanes)
+}

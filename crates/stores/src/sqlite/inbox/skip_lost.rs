@@ -3,7 +3,7 @@
 use rusqlite::params;
 use tidegate_core::dead_letter::check_reason;
 use tidegate_core::stream::Lost;
-use tidegate_core::{Code, Error, Result, Timestamp};
+use tidegate_core::{Result, Timestamp};
 
 use super::SqliteInbox;
 use crate::sqlite::Sql;
@@ -11,14 +11,14 @@ use crate::sqlite::columns::signed;
 
 impl SqliteInbox {
     /// Moves a lane's position to the end of a range that the stream has declared lost. Returns how many numbers that
-    /// gives up; zero when the position is past them already. The books count them as discarded.
+    /// gives up: zero when the lane has no position right before the range or in it, so that nothing else is passed over.
+    /// The books count them as discarded.
     ///
     /// One transaction: the position and its chain, a new token that refuses the present owner, and the audit with its
     /// reason.
     ///
     /// # Errors
-    /// [`Code::NotFound`] for a lane without a position; [`Code::OptionsInvalid`] without a reason, or while events
-    /// before the range are not taken in yet.
+    /// [`tidegate_core::Code::OptionsInvalid`] without a reason.
     pub async fn skip_lost(&self, lost: Lost, reason: String, now: Timestamp) -> Result<u64> {
         let consumer = self.consumer;
         let write = self.database.write(move |sql| {
@@ -35,18 +35,9 @@ fn go_past(sql: &Sql<'_>, consumer: i64, lost: &Lost, reason: &str, now: Timesta
     let (from, through) = (signed(lost.from), signed(lost.through));
     let here = params![consumer, lineage, slot];
     let stands: Option<i64> = sql.first(step, include_str!("rewind/position.sql"), here, |row| row.get(0))?;
-    let Some(stands) = stands else {
-        let context = format!("no position in lane {}", lost.lane);
-        return Err(Error::new(Code::NotFound, context));
-    };
-    if through <= stands {
+    let Some(stands) = stands.filter(|stands| from - 1 <= *stands && *stands < through) else {
         return Ok(0);
-    }
-    if stands < from - 1 {
-        let context =
-            format!("lane {slot} is at {stands}; what comes before the lost {from} is to be taken in first");
-        return Err(Error::new(Code::OptionsInvalid, context));
-    }
+    };
     let moved = params![consumer, lineage, slot, through, lost.chain.0];
     sql.execute(step, include_str!("skip_lost/move.sql"), moved)?;
     let range = format!("lost {}..={through}", stands + 1);

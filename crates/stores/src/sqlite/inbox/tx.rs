@@ -299,11 +299,7 @@ impl InboxTx for SqliteTx<'_> {
     }
 
     async fn scheduled(&mut self, lanes: &[LaneId], limit: u32) -> Result<Vec<Scheduled>> {
-        let lanes: Vec<_> = lanes
-            .iter()
-            .map(|lane| (row::lineage_hex(lane.lineage), lane.slot))
-            .collect();
-        let lanes = row::json(&lanes)?;
+        let lanes = row::lanes(lanes)?;
         self.sql().query(
             "looking for due keys",
             include_str!("scheduled.sql"),
@@ -379,11 +375,7 @@ impl InboxTx for SqliteTx<'_> {
     }
 
     async fn announced(&mut self, lanes: &[LaneId]) -> Result<Vec<Announced>> {
-        let lanes: Vec<_> = lanes
-            .iter()
-            .map(|lane| (row::lineage_hex(lane.lineage), lane.slot))
-            .collect();
-        let lanes = row::json(&lanes)?;
+        let lanes = row::lanes(lanes)?;
         self.sql().query(
             "looking for announcements",
             include_str!("announced.sql"),
