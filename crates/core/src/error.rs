@@ -100,6 +100,7 @@ codes! {
     SettingsDiffer = "TG0018", Unusable, Never, "stored settings differ from the ones asked for";
     StoreReplaced = "TG0019", Unusable, Never, "the database file was replaced or removed while it was open";
     OutcomeUnknown = "TG0020", Unavailable, Backoff, "the reply was lost: the change may stand";
+    StoreDenied = "TG0021", Unavailable, Backoff, "the store refused the login, or the role lacks a privilege";
     Fork = "TG0030", Inconsistent, Never, "a database went back in time: two histories share a number";
     Gap = "TG0031", Inconsistent, Never, "events between the position and the stream are missing";
     HandlerFailed = "TG0040", Handler, Never, "a handler failed";

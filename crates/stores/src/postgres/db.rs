@@ -1,0 +1,479 @@
+//! A database: a pool of connections, transactions, and statements counted and bounded in time.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
+use futures_util::FutureExt as _;
+use tidegate_core::{Code, Effect, Error, Result, Timestamp};
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{Client, Config, Row};
+
+use super::{error, schema, tls};
+
+/// The schema of the statements as they are written.
+const SCHEMA: &str = "tidegate";
+
+/// A parameter and its type.
+pub type Typed<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// How to open a database.
+#[derive(Debug, Clone)]
+pub struct OpenOptions {
+    /// Add or upgrade Tidegate's tables. Default true. When false, a database without them is refused.
+    pub migrate: bool,
+    /// The schema that holds Tidegate's tables. Default `tidegate`.
+    pub schema: String,
+    /// Most connections at once. Default 8; an outbox that waits for its doorbell has one more.
+    pub connections: usize,
+    /// Longest wait for a connection. Default 5 s.
+    pub connect_timeout: Duration,
+    /// Longest a statement may take, on the server. Default 30 s.
+    pub statement_timeout: Duration,
+    /// Longest wait for a lock. Default 5 s.
+    pub lock_timeout: Duration,
+    /// Longest a transaction may stand idle before the server ends it. Default 60 s: a handler may wait that long.
+    pub idle_timeout: Duration,
+    /// A pooler that gives a connection for one transaction only stands in between: no statement stays prepared.
+    pub pooler: bool,
+    /// What tells the time. Default: the server.
+    pub clock: Option<Arc<dyn Clock>>,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            migrate: true,
+            schema: SCHEMA.into(),
+            connections: 8,
+            connect_timeout: Duration::from_secs(5),
+            statement_timeout: Duration::from_secs(30),
+            lock_timeout: Duration::from_secs(5),
+            idle_timeout: Duration::from_secs(60),
+            pooler: false,
+            clock: None,
+        }
+    }
+}
+
+/// A clock instead of the server's.
+pub trait Clock: fmt::Debug + Send + Sync {
+    /// Wall time.
+    fn now(&self) -> Timestamp;
+}
+
+/// What was asked of the server so far: for counting, not for timing.
+#[derive(Debug, Default)]
+pub(super) struct Stats {
+    pub(super) statements: AtomicU64,
+    pub(super) commits: AtomicU64,
+}
+
+impl Stats {
+    fn statement(&self) {
+        self.statements.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// An open database; cheap to clone. Connections close when the last clone is dropped.
+#[derive(Clone)]
+pub struct Database(Arc<Inner>);
+
+struct Inner {
+    pool: Pool,
+    config: Config,
+    tls: tokio_postgres_rustls::MakeRustlsConnect,
+    begin: String,
+    options: OpenOptions,
+    stats: Stats,
+    place: String,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database")
+            .field("place", &self.0.place)
+            .field("schema", &self.0.options.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Connects, and checks or sets up the tables. `url` is `postgres://user:password@host:port/database?...` with the
+    /// parameters of libpq that the driver knows, and `sslrootcert` (a PEM file).
+    ///
+    /// # Errors
+    /// [`Code::OptionsInvalid`] for the URL or an option; [`Code::StoreUnavailable`], [`Code::StoreDenied`] and
+    /// [`Code::NotFound`] when there is no way in; [`Code::NotADatabase`] without tables when `migrate` is off;
+    /// [`Code::SchemaNewer`].
+    pub async fn open(url: &str, options: OpenOptions) -> Result<Self> {
+        check_schema(&options.schema)?;
+        let (mut config, root) = parse(url)?;
+        tls::settle_mode(&mut config);
+        config.connect_timeout(options.connect_timeout);
+        if config.get_application_name().is_none() {
+            config.application_name("tidegate");
+        }
+        let tls = tls::connector(root.as_deref())?;
+        let manager = Manager::from_config(
+            config.clone(),
+            tls.clone(),
+            ManagerConfig {
+                recycling_method: RecyclingMethod::Fast,
+            },
+        );
+        let pool = Pool::builder(manager)
+            .max_size(options.connections)
+            .wait_timeout(Some(options.connect_timeout))
+            .create_timeout(Some(options.connect_timeout))
+            .runtime(Runtime::Tokio1)
+            .build()
+            .map_err(|e| Error::new(Code::Internal, "building the pool").with_source(e))?;
+        let db = Self(Arc::new(Inner {
+            pool,
+            begin: begin_text(&options),
+            place: place_of(&config),
+            config,
+            tls,
+            options,
+            stats: Stats::default(),
+        }));
+        if db.0.options.migrate {
+            schema::migrate(&db).await?;
+        } else {
+            schema::require(&db).await?;
+        }
+        Ok(db)
+    }
+
+    /// Begins a transaction. Costs no round trip of its own: the first statement carries it.
+    pub(super) async fn begin(&self) -> Result<Tx> {
+        let client = self.client().await?;
+        let mut tx = Tx {
+            client: Some(client),
+            db: self.clone(),
+            broken: false,
+        };
+        // Sent now, answered before the first statement; when it fails, every statement of the transaction fails.
+        if let Some(Err(e)) = tx.batch_execute(&self.0.begin).now_or_never() {
+            tx.broken = true;
+            return Err(error::map("begin")(e));
+        }
+        Ok(tx)
+    }
+
+    /// Runs one statement as its own transaction.
+    pub(super) async fn query(&self, at: &'static str, sql: &str, params: &[Typed<'_>]) -> Result<Vec<Row>> {
+        let client = self.client().await?;
+        self.0.stats.statement();
+        let work = run(&client, self, sql, params);
+        match tokio::time::timeout(self.patience(), work).await {
+            Ok(rows) => rows.map_err(error::map_committing(at)),
+            Err(_) => {
+                discard(client);
+                Err(error::timed_out(at, Effect::Unknown))
+            }
+        }
+    }
+
+    /// A connection outside the pool, for what needs a session of its own. The second value must be polled for the
+    /// first to work.
+    pub(super) async fn dedicated(
+        &self,
+    ) -> Result<(
+        Client,
+        tokio_postgres::Connection<
+            tokio_postgres::Socket,
+            <tokio_postgres_rustls::MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<
+                tokio_postgres::Socket,
+            >>::Stream,
+        >,
+    )> {
+        let connecting = self.0.config.connect(self.0.tls.clone());
+        match tokio::time::timeout(self.0.options.connect_timeout, connecting).await {
+            Ok(connected) => connected.map_err(error::map("connecting")),
+            Err(_) => Err(error::timed_out("connecting", Effect::NotApplied)),
+        }
+    }
+
+    async fn client(&self) -> Result<Object> {
+        self.0.pool.get().await.map_err(|e| match e {
+            PoolError::Backend(e) => error::map("connecting")(e),
+            PoolError::Timeout(_) => Error::new(
+                Code::StoreUnavailable,
+                "no connection became free within the time-out",
+            ),
+            other => Error::new(Code::StoreUnavailable, "connecting").with_source(other.to_string()),
+        })
+    }
+
+    /// The statement with this database's schema in it.
+    pub(super) fn text<'s>(&self, sql: &'s str) -> Cow<'s, str> {
+        if self.0.options.schema == SCHEMA {
+            return Cow::Borrowed(sql);
+        }
+        let schema = &self.0.options.schema;
+        Cow::Owned(sql.replace("tidegate.", &format!("{schema}.")).replace(
+            "schema if not exists tidegate;",
+            &format!("schema if not exists {schema};"),
+        ))
+    }
+
+    /// Microseconds of the clock that was given; `None`: the server tells the time. A parameter of every statement
+    /// that needs the time: `coalesce($1, (extract(epoch from clock_timestamp()) * 1000000)::bigint)`.
+    pub(super) fn now(&self) -> Option<i64> {
+        self.0.options.clock.as_ref().map(|clock| clock.now().as_micros())
+    }
+
+    /// The schema of Tidegate's tables.
+    pub fn schema(&self) -> &str {
+        &self.0.options.schema
+    }
+
+    /// Host, port and database, without user and password.
+    pub fn place(&self) -> &str {
+        &self.0.place
+    }
+
+    /// How it was opened.
+    pub fn options(&self) -> &OpenOptions {
+        &self.0.options
+    }
+
+    /// Statements sent by this handle and its clones; a handler's own are not in it.
+    pub fn statements(&self) -> u64 {
+        self.0.stats.statements.load(Ordering::Relaxed)
+    }
+
+    /// Commits of this handle and its clones.
+    pub fn commits(&self) -> u64 {
+        self.0.stats.commits.load(Ordering::Relaxed)
+    }
+
+    /// A little longer than the server's own limit: it is the one to say so.
+    fn patience(&self) -> Duration {
+        self.0.options.statement_timeout + Duration::from_secs(2)
+    }
+}
+
+/// An open transaction on a connection of the pool; derefs to the driver's client. Dropped, it rolls back.
+pub struct Tx {
+    client: Option<Object>,
+    db: Database,
+    broken: bool,
+}
+
+impl fmt::Debug for Tx {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tx").field("db", &self.db).finish_non_exhaustive()
+    }
+}
+
+impl Deref for Tx {
+    type Target = Client;
+
+    #[allow(clippy::expect_used)] // Taken by drop and commit only, which end the transaction.
+    fn deref(&self) -> &Client {
+        self.client.as_ref().expect("the transaction is open")
+    }
+}
+
+impl Tx {
+    /// Runs a statement of this crate.
+    pub(super) async fn query(&self, at: &'static str, sql: &str, params: &[Typed<'_>]) -> Result<Vec<Row>> {
+        self.db.0.stats.statement();
+        let work = self.object().map(|client| run(client, &self.db, sql, params));
+        let Some(work) = work else {
+            return Err(Error::new(Code::Internal, "the transaction has ended"));
+        };
+        match tokio::time::timeout(self.db.patience(), work).await {
+            Ok(rows) => rows.map_err(error::map(at)),
+            Err(_) => Err(error::timed_out(at, Effect::NotApplied)),
+        }
+    }
+
+    /// Runs a statement of this crate; returns how many rows it changed.
+    pub(super) async fn execute(&self, at: &'static str, sql: &str, params: &[Typed<'_>]) -> Result<u64> {
+        self.db.0.stats.statement();
+        let Some(client) = self.object() else {
+            return Err(Error::new(Code::Internal, "the transaction has ended"));
+        };
+        let work = execute(client, &self.db, sql, params);
+        match tokio::time::timeout(self.db.patience(), work).await {
+            Ok(count) => count.map_err(error::map(at)),
+            Err(_) => Err(error::timed_out(at, Effect::NotApplied)),
+        }
+    }
+
+    /// Runs a script without parameters.
+    pub(super) async fn batch(&self, at: &'static str, text: &str) -> Result<()> {
+        self.db.0.stats.statement();
+        match tokio::time::timeout(self.db.patience(), self.batch_execute(text)).await {
+            Ok(done) => done.map_err(error::map(at)),
+            Err(_) => Err(error::timed_out(at, Effect::NotApplied)),
+        }
+    }
+
+    /// Makes it durable. Only after a statement of this crate that succeeded: the server answers a commit of a failed
+    /// transaction with success, having rolled back.
+    ///
+    /// # Errors
+    /// [`Effect::Unknown`] when the reply was lost.
+    pub(super) async fn commit(mut self, at: &'static str) -> Result<()> {
+        self.db.0.stats.commits.fetch_add(1, Ordering::Relaxed);
+        let committed = tokio::time::timeout(self.db.patience(), self.batch_execute("commit")).await;
+        match committed {
+            Ok(Ok(())) => {
+                drop(self.client.take());
+                Ok(())
+            }
+            Ok(Err(e)) => Err(error::map_committing(at)(e)),
+            Err(_) => {
+                self.broken = true;
+                Err(error::timed_out(at, Effect::Unknown))
+            }
+        }
+    }
+
+    /// Undoes it; costs no waiting.
+    pub(super) fn roll_back(self) {
+        drop(self);
+    }
+
+    /// The statement with this database's schema in it.
+    pub(super) fn text<'s>(&self, sql: &'s str) -> Cow<'s, str> {
+        self.db.text(sql)
+    }
+
+    fn object(&self) -> Option<&Object> {
+        self.client.as_ref()
+    }
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        let Some(client) = self.client.take() else {
+            return;
+        };
+        // The first poll queues the message before any later statement of this connection; the answer is not needed.
+        let sent = !self.broken
+            && client
+                .batch_execute("rollback")
+                .now_or_never()
+                .is_none_or(|r| r.is_ok());
+        if !sent {
+            discard(client);
+        }
+    }
+}
+
+/// Closes the connection instead of giving it back.
+fn discard(client: Object) {
+    drop(Object::take(client));
+}
+
+async fn run(
+    client: &Object,
+    db: &Database,
+    sql: &str,
+    params: &[Typed<'_>],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let sql = db.text(sql);
+    if db.0.options.pooler {
+        return client.query_typed(&sql, params).await;
+    }
+    let types: Vec<_> = params.iter().map(|(_, t)| t.clone()).collect();
+    let values: Vec<_> = params.iter().map(|(v, _)| *v).collect();
+    let statement = client.prepare_typed_cached(&sql, &types).await?;
+    client.query(&statement, &values).await
+}
+
+async fn execute(
+    client: &Object,
+    db: &Database,
+    sql: &str,
+    params: &[Typed<'_>],
+) -> Result<u64, tokio_postgres::Error> {
+    let sql = db.text(sql);
+    if db.0.options.pooler {
+        return client.execute_typed(&sql, params).await;
+    }
+    let types: Vec<_> = params.iter().map(|(_, t)| t.clone()).collect();
+    let values: Vec<_> = params.iter().map(|(v, _)| *v).collect();
+    let statement = client.prepare_typed_cached(&sql, &types).await?;
+    client.execute(&statement, &values).await
+}
+
+/// Time-outs travel with each transaction: a pooler forgets those of a session.
+fn begin_text(options: &OpenOptions) -> String {
+    format!(
+        "begin isolation level read committed; set local statement_timeout = {}; set local lock_timeout = {}; \
+         set local idle_in_transaction_session_timeout = {}",
+        options.statement_timeout.as_millis(),
+        options.lock_timeout.as_millis(),
+        options.idle_timeout.as_millis()
+    )
+}
+
+fn check_schema(name: &str) -> Result<()> {
+    let first = |c: char| c.is_ascii_lowercase() || c == '_';
+    let other = |c: char| first(c) || c.is_ascii_digit();
+    let fits = (1..=63).contains(&name.len()) && name.starts_with(first) && name.chars().all(other);
+    if fits && !name.starts_with("pg_") {
+        return Ok(());
+    }
+    Err(Error::new(
+        Code::OptionsInvalid,
+        format!("schema {name:?}: must be 1 to 63 of a-z, 0-9 and _, not starting with a digit or pg_"),
+    ))
+}
+
+/// The driver's configuration, and the one parameter that it does not know. The text is never quoted: it may hold a
+/// password.
+fn parse(url: &str) -> Result<(Config, Option<PathBuf>)> {
+    let (base, query) = url.split_once('?').unwrap_or((url, ""));
+    let mut root = None;
+    let kept: Vec<_> = query
+        .split('&')
+        .filter(|pair| match pair.split_once('=') {
+            Some(("sslrootcert", file)) => {
+                root = Some(PathBuf::from(file));
+                false
+            }
+            _ => !pair.is_empty(),
+        })
+        .collect();
+    let rest = if kept.is_empty() {
+        base.to_owned()
+    } else {
+        format!("{base}?{}", kept.join("&"))
+    };
+    let config = Config::from_str(&rest).map_err(|_| {
+        Error::new(
+            Code::OptionsInvalid,
+            "the URL is not one that Postgres drivers know",
+        )
+    })?;
+    Ok((config, root))
+}
+
+fn place_of(config: &Config) -> String {
+    use tokio_postgres::config::Host;
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        Some(Host::Unix(path)) => path.display().to_string(),
+        None => "localhost".into(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    let name = config
+        .get_dbname()
+        .or_else(|| config.get_user())
+        .unwrap_or("postgres");
+    format!("{host}:{port}/{name}")
+}

@@ -1,0 +1,22 @@
+//! Postgres: outbox, inbox, leases and checkpoints in a schema of the service's own database.
+//!
+//! # What to know
+//! Everything lives in one schema, `tidegate` unless [`OpenOptions::schema`] says otherwise; nothing else is touched.
+//! Statements name it in full, so `search_path` does not matter. Every transaction is READ COMMITTED: safety rests on
+//! row locks and compare-and-set updates. No statement needs a session: a transaction pooler may stand in between.
+//!
+//! # Which clock
+//! The server's (`clock_timestamp()`), unless [`OpenOptions::clock`] gives another.
+
+#![allow(dead_code)] // Until every noun is here.
+
+mod columns;
+mod db;
+mod error;
+mod schema;
+mod tls;
+
+pub use db::{Clock, Database, OpenOptions, Tx, Typed};
+pub use error::{Driver, map as map_error};
+pub use schema::{MIGRATIONS, Migration, VERSION as SCHEMA_VERSION, sql as schema_sql};
+pub use tokio_postgres;

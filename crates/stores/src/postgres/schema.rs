@@ -1,0 +1,155 @@
+//! The tables, one file per noun, and how a database gets them.
+
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+use tidegate_core::{Code, Error, Result};
+use tokio_postgres::types::Type;
+
+use super::columns::get;
+use super::db::{Database, Tx};
+
+/// The schema this build knows.
+pub const VERSION: i64 = 1;
+
+const BOOKS: &str = include_str!("schema/schema.sql");
+const AT: &str = "migrating";
+
+/// One step from a version to the next.
+#[derive(Debug, Clone, Copy)]
+pub struct Migration {
+    /// The version after it.
+    pub version: i64,
+    /// Its statements, one text per noun.
+    pub parts: &'static [&'static str],
+}
+
+/// Every step, in order. A released step never changes.
+pub const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    parts: &[
+        include_str!("schema/outbox.sql"),
+        include_str!("schema/inbox.sql"),
+        include_str!("schema/lease.sql"),
+        include_str!("schema/checkpoint.sql"),
+        include_str!("schema/dedupe.sql"),
+        include_str!("schema/sweep.sql"),
+    ],
+}];
+
+impl Migration {
+    /// First 16 hex digits of the SHA-256 of its text.
+    pub fn checksum(&self) -> String {
+        let mut hash = Sha256::new();
+        self.parts.iter().for_each(|part| hash.update(part));
+        let mut hex = String::with_capacity(16);
+        for byte in hash.finalize().iter().take(8) {
+            // Writing to a string cannot fail.
+            let _ = write!(hex, "{byte:02x}");
+        }
+        hex
+    }
+
+    fn record(&self) -> String {
+        format!(
+            "insert into tidegate.schema (version, checksum, applied_at)\n  \
+             values ({}, '{}', (extract(epoch from clock_timestamp()) * 1000000)::bigint);\n",
+            self.version,
+            self.checksum()
+        )
+    }
+}
+
+/// Everything `migrate` would run on an empty database, its own record of the version included.
+pub fn sql() -> String {
+    let mut text = format!("begin;\n{BOOKS}");
+    for migration in MIGRATIONS {
+        for part in migration.parts {
+            text.push('\n');
+            text.push_str(part);
+        }
+        text.push('\n');
+        text.push_str(&migration.record());
+    }
+    text.push_str("\ncommit;\n");
+    text
+}
+
+/// The version that is there; `None`: no tables of ours. Refuses what this build must not touch.
+pub(super) async fn inspect(tx: &Tx) -> Result<Option<i64>> {
+    let table = tx.text("tidegate.schema");
+    let known = "select to_regclass($1) is not null";
+    let known = tx.query(AT, known, &[(&&*table, Type::TEXT)]).await?;
+    if !known.first().map_or(Ok(false), |row| get(row, 0))? {
+        return Ok(None);
+    }
+    let applied = "select version, checksum from tidegate.schema order by version";
+    let mut last = None;
+    for row in tx.query(AT, applied, &[]).await? {
+        let version = get(&row, 0)?;
+        admit(version, get(&row, 1)?)?;
+        last = Some(version);
+    }
+    Ok(last)
+}
+
+fn admit(version: i64, checksum: &str) -> Result<()> {
+    let Some(migration) = MIGRATIONS.iter().find(|m| m.version == version) else {
+        return Err(Error::new(
+            Code::SchemaNewer,
+            format!("the database has schema {version}; this build knows up to {VERSION}"),
+        ));
+    };
+    if migration.checksum() != checksum {
+        return Err(Error::new(
+            Code::SchemaNewer,
+            format!("schema {version} of the database was made by another build: the checksums differ"),
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses a database that was not migrated to [`VERSION`].
+pub(super) async fn require(db: &Database) -> Result<()> {
+    let tx = db.begin().await?;
+    let found = inspect(&tx).await?;
+    tx.roll_back();
+    match found {
+        Some(VERSION) => Ok(()),
+        Some(older) => Err(Error::new(
+            Code::NotADatabase,
+            format!("the database has schema {older}; this build needs {VERSION}: run tidegate migrate"),
+        )),
+        None => Err(Error::new(
+            Code::NotADatabase,
+            format!(
+                "the database has no Tidegate tables in schema {}: run tidegate migrate",
+                db.schema()
+            ),
+        )),
+    }
+}
+
+/// Brings the database to [`VERSION`]. One transaction; any number of processes may try at once, one does it.
+pub(super) async fn migrate(db: &Database) -> Result<()> {
+    let tx = db.begin().await?;
+    if inspect(&tx).await? == Some(VERSION) {
+        tx.roll_back();
+        return Ok(());
+    }
+    // An own number: the lock is this database's, whatever the schema is called.
+    let lock = "select pg_advisory_xact_lock(x'74696465'::int, hashtext($1))";
+    tx.query(AT, lock, &[(&db.schema(), Type::TEXT)]).await?;
+    let from = inspect(&tx).await?.unwrap_or(0);
+    let mut text = String::from(BOOKS);
+    for migration in MIGRATIONS.iter().filter(|m| m.version > from) {
+        for part in migration.parts {
+            text.push_str(part);
+            text.push('\n');
+        }
+        text.push_str(&migration.record());
+    }
+    let text = tx.text(&text).into_owned();
+    tx.batch(AT, &text).await?;
+    tx.commit(AT).await
+}

@@ -1,0 +1,1 @@
+-- dedupe: see the other stores.

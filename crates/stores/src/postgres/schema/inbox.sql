@@ -1,0 +1,1 @@
+-- inbox: see the other stores.

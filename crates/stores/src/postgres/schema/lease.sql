@@ -1,0 +1,1 @@
+-- lease: see the other stores.

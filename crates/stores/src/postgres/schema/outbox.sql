@@ -1,0 +1,1 @@
+-- outbox: see the other stores.

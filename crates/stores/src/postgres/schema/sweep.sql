@@ -1,0 +1,1 @@
+-- sweep: see the other stores.
