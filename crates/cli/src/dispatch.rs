@@ -39,7 +39,7 @@ pub fn dispatch(args: Args) -> Ended {
         Command::DemoWorker(args) => demo::run_worker(&args),
         Command::Check => check::run(&context),
         Command::Config(command) => config::run(&context, &command),
-        Command::Migrate(args) => migrate::run(&context, &args),
+        Command::Migrate(args) => block_on(migrate::run(&context, &args)),
         Command::Status => block_on(status::run(&context)),
         Command::Emit(args) => block_on(emit::run(&context, args)),
         Command::Tail(args) => block_on(tail::run(&context, &args)),

@@ -4,13 +4,10 @@
 //! own name.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::lease::Leases;
 use tidegate::store::BoxFuture;
-use tidegate::stores::sqlite::lease::Leases as Store;
-use tidegate::stores::sqlite::{Database, SqliteStream};
 use tidegate::sweep::jobs::{Retention, Unpublished};
 use tidegate::sweep::{Context, Job, Step, Sweeper};
 use tidegate::{Result, Worker};
@@ -47,18 +44,12 @@ pub(crate) async fn worker(
     every: Duration,
     label: &str,
 ) -> Result<Worker, Failure> {
-    let database = places.database(store)?;
-    let leases = Leases::new(Arc::new(Store::new(database.clone()))).holder(label);
-    let job = Everything(jobs(config, places, store, database).await?);
+    let leases = Leases::new(places.place(store)?.leases()).holder(label);
+    let job = Everything(jobs(config, places, store).await?);
     Ok(Sweeper::new(name, leases, every, job).build()?)
 }
 
-async fn jobs(
-    config: &Config,
-    places: &Places,
-    store: &str,
-    database: &Database,
-) -> Result<Vec<Box<dyn Job>>, Failure> {
+async fn jobs(config: &Config, places: &Places, store: &str) -> Result<Vec<Box<dyn Job>>, Failure> {
     let mut jobs: Vec<Box<dyn Job>> = Vec::new();
     for (name, outbox) in config.outbox.iter().filter(|(_, outbox)| outbox.store == store) {
         let found = places.make_outbox(name, outbox).await?;
@@ -68,7 +59,7 @@ async fn jobs(
         }
     }
     for (name, stream) in config.stream.iter().filter(|(_, stream)| stream.store == store) {
-        let it = Arc::new(SqliteStream::open(database, name).await?);
+        let it = places.make_stream(config, name).await?;
         jobs.push(Box::new(Retention::stream(it, stream.retain)));
     }
     Ok(jobs)

@@ -13,16 +13,13 @@ use serde_json::json;
 use tidegate::clock;
 use tidegate::inbox::Position;
 use tidegate::lane::LaneId;
-use tidegate::store::{DeadLetters as _, InboxStore as _, StreamStore as _};
-use tidegate::stores::sqlite::SqliteStream;
-use tidegate::stores::sqlite::inbox::SqliteInbox;
 use tidegate::stream::{Lost, ReaderHold};
 
 use crate::config::Config;
 use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::places::{Access, Found, Places, pick};
+use crate::places::{Access, Found, Inbox, Places, Stream, pick};
 use crate::settings;
 use crate::text::{count, counted, span};
 
@@ -55,7 +52,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
         Command::Ls | Command::Lag(_) => Access::Look,
         Command::Rewind(_) | Command::SkipLost(_) | Command::Rm(_) => Access::Change,
     };
-    let places = Places::open(&config, access)?;
+    let places = Places::open(&config, access).await?;
     match command {
         Command::Ls => ls(context, &config, &places).await,
         Command::Rewind(args) => rewind::run(context, &config, &places, args).await,
@@ -137,7 +134,7 @@ async fn streams(
     config: &Config,
     places: &Places,
     consumer: &str,
-) -> Result<Vec<Found<SqliteStream>>, Failure> {
+) -> Result<Vec<Found<dyn Stream>>, Failure> {
     let mut streams = places.streams().await?;
     if let Some(declared) = config.consumer.get(consumer) {
         streams.retain(|stream| stream.name == declared.stream);
@@ -224,7 +221,7 @@ impl Lane {
 async fn lanes(
     config: &Config,
     published: &Published,
-    found: &Found<SqliteInbox>,
+    found: &Found<dyn Inbox>,
 ) -> Result<Vec<Lane>, Failure> {
     let declared = config
         .consumer

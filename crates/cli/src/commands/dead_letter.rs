@@ -9,12 +9,11 @@ use serde_json::json;
 use tidegate::clock;
 use tidegate::dead_letter::{Decided, Filter, Id, State, Which, not_here};
 use tidegate::store::DeadLetters;
-use tidegate::stores::sqlite::SqliteInbox;
 
 use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::places::{Access, Found, Places, pick};
+use crate::places::{Access, Found, Inbox, Places, pick};
 use crate::settings;
 use crate::text::{count, counted};
 
@@ -133,7 +132,7 @@ pub struct Audit {
 pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     let config = settings::load(&context.global)?.config;
     let changes = matches!(command, Command::Redrive(_) | Command::Discard(_));
-    let places = Places::open(&config, if changes { Access::Change } else { Access::Look })?;
+    let places = Places::open(&config, if changes { Access::Change } else { Access::Look }).await?;
     match command {
         Command::Ls(args) => ls(context, &places, args).await?,
         Command::Show(args) => {
@@ -151,14 +150,14 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     Ok(Exit::Ok)
 }
 
-async fn one(places: &Places, whose: &Whose) -> Result<Arc<SqliteInbox>, Failure> {
+async fn one(places: &Places, whose: &Whose) -> Result<Arc<dyn Inbox>, Failure> {
     Ok(pick(places.consumers().await?, whose.consumer.as_deref(), "consumer")?.it)
 }
 
 /// Of one consumer when it is named, of all otherwise.
 async fn ls(context: &Context, places: &Places, args: &Ls) -> Result<(), Failure> {
     let all = places.consumers().await?;
-    let asked: Vec<Found<SqliteInbox>> = match &args.whose.consumer {
+    let asked: Vec<Found<dyn Inbox>> = match &args.whose.consumer {
         Some(name) => vec![pick(all, Some(name), "consumer")?],
         None => all,
     };

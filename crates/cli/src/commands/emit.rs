@@ -147,9 +147,9 @@ fn seal(draft: Draft) -> tidegate::Result<Event> {
 async fn open(
     context: &Context,
     args: &Args,
-) -> Result<std::sync::Arc<tidegate::stores::sqlite::SqliteOutbox>, Failure> {
+) -> Result<std::sync::Arc<dyn tidegate::store::OutboxStore>, Failure> {
     let config: Config = settings::load(&context.global)?.config;
-    let places = Places::open_for_outbox(&config, args.outbox.as_deref(), Access::Make)?;
+    let places = Places::open_for_outbox(&config, args.outbox.as_deref(), Access::Make).await?;
     for path in &places.made {
         context.out.say(format!("made {}", path.display()));
     }

@@ -82,7 +82,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     } else {
         Access::Look
     };
-    let places = Places::open(&config, access)?;
+    let places = Places::open(&config, access).await?;
     match command {
         Command::Ls => context
             .out

@@ -20,21 +20,22 @@ pub struct Args {
 }
 
 /// Brings every declared store to this build's schema.
-pub(crate) fn run(context: &Context, args: &Args) -> Ended {
+pub(crate) async fn run(context: &Context, args: &Args) -> Ended {
     if args.print {
         return print(context);
     }
     let config = settings::load(&context.global)?.config;
-    let places = Places::open(&config, Access::Serve)?;
-    for (store, database) in places.each() {
-        let path = database.path();
+    let places = Places::open(&config, Access::Serve).await?;
+    for (store, place) in places.each() {
+        let path = place.describe();
+        let Some(schema) = place.schema() else {
+            continue;
+        };
         if context.out.is_json() {
-            let object = json!({ "store": store, "path": path, "schema": SCHEMA_VERSION });
+            let object = json!({ "store": store, "path": path, "schema": schema });
             context.out.object(&object)?;
         } else {
-            context
-                .out
-                .line(format!("{store}: {} has schema {SCHEMA_VERSION}", path.display()))?;
+            context.out.line(format!("{store}: {path} has schema {schema}"))?;
         }
     }
     Ok(Exit::Ok)

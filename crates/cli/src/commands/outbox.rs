@@ -8,7 +8,6 @@ use serde::Serialize;
 use serde_json::json;
 use tidegate::outbox::{LaneRow, ParkedKey};
 use tidegate::store::OutboxStore;
-use tidegate::stores::sqlite::SqliteOutbox;
 
 use crate::context::{Context, Ended};
 use crate::error::Failure;
@@ -65,7 +64,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     } else {
         Access::Look
     };
-    let places = Places::open(&config, access)?;
+    let places = Places::open(&config, access).await?;
     match command {
         Command::Ls => ls(context, &places).await,
         Command::Lanes(which) => lanes(context, &*one(&places, which).await?.it).await,
@@ -74,7 +73,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     }
 }
 
-async fn one(places: &Places, which: &Which) -> Result<Found<SqliteOutbox>, Failure> {
+async fn one(places: &Places, which: &Which) -> Result<Found<dyn OutboxStore>, Failure> {
     pick(places.outboxes().await?, which.outbox.as_deref(), "outbox")
 }
 
@@ -129,7 +128,7 @@ impl Glance {
         ]
     }
 
-    async fn of(found: &Found<SqliteOutbox>) -> Result<Self, Failure> {
+    async fn of(found: &Found<dyn OutboxStore>) -> Result<Self, Failure> {
         let settings = found.it.settings().await?;
         let rows = found.it.lanes().await?;
         let mut owners = BTreeMap::new();

@@ -49,7 +49,7 @@ pub(crate) async fn run(context: &Context, _: &Args) -> Ended {
     let signals = Signals::install()?;
     let listener = bind(&config).await?;
     let recorder = metrics::install()?;
-    let places = Arc::new(Places::open(&config, Access::Serve)?);
+    let places = Arc::new(Places::open(&config, Access::Serve).await?);
     let workers = workers::build(&config, &places).await?;
     let health = Arc::new(Health::new(workers, Arc::clone(&places)));
     let upkeep = tokio::spawn(metrics::upkeep(

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 use serde_json::json;
-use tidegate::store::StreamStore as _;
 use tidegate::stream::EntryId;
 
 use super::{consumer, lease, outbox};
@@ -44,7 +43,7 @@ impl Stream {
 /// Prints outboxes, streams, consumers and leases.
 pub(crate) async fn run(context: &Context) -> Ended {
     let config = settings::load(&context.global)?.config;
-    let places = Places::open(&config, Access::Look)?;
+    let places = Places::open(&config, Access::Look).await?;
     let outboxes = outbox::glances(&places).await?;
     let streams = streams(&places).await?;
     let consumers = consumer::glances(&config, &places).await?;

@@ -41,7 +41,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Ended {
     let Some((store, every)) = all.get(&args.name) else {
         return Err(unknown(&args.name, all.keys().map(String::as_str)));
     };
-    let places = Places::open(&config, Access::Change)?;
+    let places = Places::open(&config, Access::Change).await?;
     let worker = sweeps::worker(&config, &places, &args.name, store, *every, "sweep run").await?;
     let swept = worker.run_once().await?;
     if context.out.is_json() {

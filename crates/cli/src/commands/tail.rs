@@ -5,14 +5,12 @@ mod show;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::store::{Doorbell as _, StreamStore};
-use tidegate::stores::sqlite::SqliteStream;
 use tidegate::stream::{Entry, EntryId, Page};
 
 use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::places::{Access, Places, pick};
+use crate::places::{Access, Places, Stream, pick};
 use crate::{output, settings};
 
 const EXAMPLES: &str = "\
@@ -88,7 +86,7 @@ impl Args {
 /// Prints entries until there are no more, the limit is reached, or, when following, a signal comes.
 pub(crate) async fn run(context: &Context, args: &Args) -> Ended {
     let config = settings::load(&context.global)?.config;
-    let places = Places::open(&config, Access::Look)?;
+    let places = Places::open(&config, Access::Look).await?;
     let stream = pick(places.streams().await?, args.stream.as_deref(), "stream")?.it;
     let tail = Tail {
         context,
@@ -112,7 +110,7 @@ fn beyond(id: EntryId, last: EntryId) -> Failure {
 struct Tail<'a> {
     context: &'a Context,
     args: &'a Args,
-    stream: Arc<SqliteStream>,
+    stream: Arc<dyn Stream>,
     left: u64,
 }
 

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::keys::{self, Key, Kind};
-use super::model::{Config, Consumer, Drain, Environment, Http, Log, Outbox, Store, Stream, Sweep, Table};
+use super::model::{
+    self, Config, Consumer, Drain, Environment, Http, Log, Outbox, Postgres, Store, Stream, Sweep, Table,
+};
 use super::problem::Origin;
 use super::reader::{Noted, Read, Reader};
 use super::tree::Path;
@@ -22,9 +24,11 @@ pub(super) fn config(reader: &mut Reader<'_>) -> Read<Config> {
     let stream = section(reader, "stream", stream);
     let consumer = section(reader, "consumer", consumer);
     let sweep = section(reader, "sweep", sweep);
+    let kinds = check_kinds(reader, &store, &outbox, &stream, &consumer);
     let http = http(reader);
     let drain = drain(reader);
     let log = log(reader);
+    kinds?;
     Ok(Config {
         environment: environment?,
         namespace: namespace?,
@@ -93,9 +97,91 @@ fn reference(reader: &mut Reader<'_>, key: &'static Key, section: &'static str, 
 }
 
 fn store(reader: &mut Reader<'_>, name: &str) -> Read<Store> {
-    Ok(Store {
-        url: reader.url(name)?,
+    let url = reader.url(name)?;
+    let postgres = match model::StoreKind::of(&url) {
+        Some(model::StoreKind::Postgres) => postgres(reader, name)?,
+        _ => refuse_of_postgres(reader, name)?,
+    };
+    Ok(Store { url, postgres })
+}
+
+fn postgres(reader: &mut Reader<'_>, name: &str) -> Read<Postgres> {
+    let names = [name];
+    let schema = reader.required(&keys::STORE_SCHEMA, &names, validate::schema);
+    let connections = count(reader, &keys::STORE_CONNECTIONS, name);
+    let pooler = reader.required(&keys::STORE_POOLER, &names, validate::choice);
+    Ok(Postgres {
+        schema: schema?,
+        connections: connections?,
+        pooler: pooler?,
     })
+}
+
+/// What would silently mean nothing.
+fn refuse_of_postgres(reader: &mut Reader<'_>, name: &str) -> Read<Postgres> {
+    let mut accepted = Ok(Postgres::default());
+    for key in [&keys::STORE_SCHEMA, &keys::STORE_CONNECTIONS, &keys::STORE_POOLER] {
+        let path = key.path_for(&[name]);
+        if reader.is_given(&path) {
+            reader.refuse(&path, Refusal::new("is for Postgres stores only"));
+            accepted = Err(Noted);
+        }
+    }
+    accepted
+}
+
+/// Says at the reference when the store cannot hold the noun.
+fn refuse_kinds<T>(
+    reader: &mut Reader<'_>,
+    stores: &BTreeMap<String, Store>,
+    users: &BTreeMap<String, T>,
+    key: &'static Key,
+    store_of: impl Fn(&T) -> &str,
+    (noun, kinds): (&str, &[model::StoreKind]),
+) -> bool {
+    let mut fits = true;
+    for (name, user) in users {
+        let kind = stores
+            .get(store_of(user))
+            .and_then(|store| model::StoreKind::of(&store.url));
+        if let Some(kind) = kind.filter(|kind| !kinds.contains(kind)) {
+            let names: Vec<_> = kinds.iter().map(|kind| kind.as_str()).collect();
+            let rule = format!(
+                "must be a store of {}: {} cannot hold {noun}",
+                keys::either(&names),
+                kind.as_str()
+            );
+            reader.refuse_value(key, &[name], Refusal::new(rule));
+            fits = false;
+        }
+    }
+    fits
+}
+
+/// Which kinds of store hold what.
+fn check_kinds(
+    reader: &mut Reader<'_>,
+    store: &Read<BTreeMap<String, Store>>,
+    outbox: &Read<BTreeMap<String, Outbox>>,
+    stream: &Read<BTreeMap<String, Stream>>,
+    consumer: &Read<BTreeMap<String, Consumer>>,
+) -> Read<()> {
+    use model::StoreKind::{Postgres, Redis, Sqlite};
+    let Ok(store) = store else { return Err(Noted) };
+    let mut fits = true;
+    if let Ok(all) = outbox {
+        let rule = ("an outbox", &[Sqlite, Postgres][..]);
+        fits &= refuse_kinds(reader, store, all, &keys::OUTBOX_STORE, |it| &it.store, rule);
+    }
+    if let Ok(all) = stream {
+        let rule = ("a stream", &[Sqlite, Redis][..]);
+        fits &= refuse_kinds(reader, store, all, &keys::STREAM_STORE, |it| &it.store, rule);
+    }
+    if let Ok(all) = consumer {
+        let rule = ("a consumer", &[Sqlite, Postgres][..]);
+        fits &= refuse_kinds(reader, store, all, &keys::CONSUMER_STORE, |it| &it.store, rule);
+    }
+    fits.then_some(()).ok_or(Noted)
 }
 
 fn outbox(reader: &mut Reader<'_>, name: &str) -> Read<Outbox> {

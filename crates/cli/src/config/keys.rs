@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::duration;
-use super::model::{Choice, Environment, Format, Level, Policy};
+use super::model::{Choice, Environment, Format, Level, Policy, Pooler};
 use super::tree::Path;
 use Fallback::{Required, Text, Unset};
 
@@ -219,7 +219,7 @@ pub(super) static STORE_URL: Key = Key::new(
     "store.*.url",
     Kind::Url,
     Required,
-    "Where the store is: `sqlite:` and a path. Write a secret one as `{ file = \"...\" }` or `{ env = \"...\" }`.",
+    "Where the store is: `sqlite:` and a path, `postgres://`, `redis://` or `rediss://`. Write a secret one as `{ file = \"...\" }` or `{ env = \"...\" }`.",
 );
 pub(super) static STORE_URL_FILE: Key = Key::new(
     "store.*.url.file",
@@ -232,6 +232,25 @@ pub(super) static STORE_URL_ENV: Key = Key::new(
     Kind::SecretVariable,
     Unset,
     "Environment variable that holds the URL.",
+);
+
+pub(super) static STORE_SCHEMA: Key = Key::new(
+    "store.*.schema",
+    Kind::Sql,
+    Text("tidegate"),
+    "Postgres: schema of Tidegate's tables. Another one keeps two deployments in one database apart.",
+);
+pub(super) static STORE_CONNECTIONS: Key = Key::new(
+    "store.*.connections",
+    Kind::Count { min: 2, max: 1_000 },
+    Text("8"),
+    "Postgres: most connections of this process, without the one that listens. 8 serve a dozen workers: each uses one for milliseconds.",
+);
+pub(super) static STORE_POOLER: Key = Key::new(
+    "store.*.pooler",
+    Kind::Choice(Pooler::NAMES),
+    Text("none"),
+    "Postgres: `transaction` when a pooler gives out connections by transaction, as pgbouncer does. Nothing then stays prepared, and new rows are polled for.",
 );
 
 pub(super) static OUTBOX_STORE: Key = Key::new(
@@ -445,6 +464,9 @@ pub(super) static ALL: &[&Key] = &[
     &STORE_URL,
     &STORE_URL_FILE,
     &STORE_URL_ENV,
+    &STORE_SCHEMA,
+    &STORE_CONNECTIONS,
+    &STORE_POOLER,
     &OUTBOX_STORE,
     &OUTBOX_STREAM,
     &OUTBOX_LANES,

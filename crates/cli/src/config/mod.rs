@@ -32,8 +32,8 @@ mod validate;
 pub use explain::{Effective, Explanation};
 pub use layers::{File, Sources};
 pub use model::{
-    Config, Consumer, Drain, Environment, Format, Http, Level, Log, Outbox, Policy, Start, Store, Stream,
-    Sweep, Table,
+    Config, Consumer, Drain, Environment, Format, Http, Level, Log, Outbox, Policy, Pooler, Postgres, Start,
+    Store, StoreKind, Stream, Sweep, Table,
 };
 pub use problem::{Origin, Problem, Problems};
 pub use reference::reference;

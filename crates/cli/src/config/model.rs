@@ -34,8 +34,10 @@ pub struct Config {
 /// A database or broker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// `sqlite:` and a path.
+    /// `sqlite:` and a path, `postgres://...`, `redis://...` or `rediss://...`.
     pub url: Secret,
+    /// What only Postgres has.
+    pub postgres: Postgres,
 }
 
 /// Rows written in the users' transactions, waiting to be published.
@@ -235,6 +237,7 @@ impl Config {
                 main(),
                 Store {
                     url: Secret::new("sqlite:tidegate.db"),
+                    postgres: Postgres::default(),
                 },
             )]),
             outbox: BTreeMap::from([(main(), Outbox::new(main(), main()))]),
@@ -247,6 +250,74 @@ impl Config {
                 level: Level::default(),
                 format: Format::default(),
             },
+        }
+    }
+}
+
+/// How a Postgres store is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Postgres {
+    /// Schema of Tidegate's tables.
+    pub schema: String,
+    /// Most connections.
+    pub connections: u32,
+    /// What stands between.
+    pub pooler: Pooler,
+}
+
+impl Default for Postgres {
+    fn default() -> Self {
+        Self {
+            schema: "tidegate".to_owned(),
+            connections: 8,
+            pooler: Pooler::None,
+        }
+    }
+}
+
+/// What stands between this process and Postgres.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Pooler {
+    /// Nothing, or a pooler that keeps sessions.
+    #[default]
+    None,
+    /// A pooler that gives a connection for one transaction only.
+    Transaction,
+}
+
+impl Choice for Pooler {
+    const NAMES: &'static [&'static str] = &["none", "transaction"];
+    const ALL: &'static [Self] = &[Self::None, Self::Transaction];
+}
+
+/// The kind of a store, by the scheme of its URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// A file.
+    Sqlite,
+    /// A Postgres database.
+    Postgres,
+    /// A Redis server.
+    Redis,
+}
+
+impl StoreKind {
+    /// The kind behind a URL.
+    pub fn of(url: &Secret) -> Option<Self> {
+        match url.expose().split_once(':')?.0 {
+            "sqlite" => Some(Self::Sqlite),
+            "postgres" | "postgresql" => Some(Self::Postgres),
+            "redis" | "rediss" => Some(Self::Redis),
+            _ => None,
+        }
+    }
+
+    /// As people write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sqlite => "SQLite",
+            Self::Postgres => "Postgres",
+            Self::Redis => "Redis",
         }
     }
 }

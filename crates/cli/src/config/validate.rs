@@ -59,6 +59,18 @@ pub(super) fn sql_name(text: &str) -> Result<String, Refusal> {
     Err(Refusal::unless(Kind::Sql).suggest(corrected))
 }
 
+/// `[a-z_][a-z0-9_]{0,62}`, and not one of Postgres's own.
+pub(super) fn schema(text: &str) -> Result<String, Refusal> {
+    let first = |b: u8| b.is_ascii_lowercase() || b == b'_';
+    let rest = |b: u8| first(b) || b.is_ascii_digit();
+    if matches_grammar(text, first, rest) && !text.starts_with("pg_") {
+        return Ok(text.to_owned());
+    }
+    Err(Refusal::new(format!(
+        "must be a schema name of a-z, 0-9 and _, not starting with a digit or pg_, of at most {NAME_BYTES_MAX} characters"
+    )))
+}
+
 fn matches_grammar(text: &str, first: impl Fn(u8) -> bool, rest: impl Fn(u8) -> bool) -> bool {
     let mut bytes = text.bytes();
     text.len() <= NAME_BYTES_MAX && bytes.next().is_some_and(first) && bytes.all(rest)
@@ -154,7 +166,19 @@ pub(super) fn listen(text: &str) -> Result<SocketAddr, Refusal> {
         .map_err(|_| Refusal::unless(Kind::Listen).suggest(suggestion))
 }
 
-/// Schemes of the design that this binary cannot open.
+/// Schemes that this binary opens.
+const SCHEMES: &[&str] = &[
+    "sqlite",
+    #[cfg(feature = "postgres")]
+    "postgres",
+    #[cfg(feature = "postgres")]
+    "postgresql",
+    #[cfg(feature = "redis")]
+    "redis",
+    #[cfg(feature = "redis")]
+    "rediss",
+];
+/// Schemes of the design; those that are not above are not built in.
 const PLANNED_SCHEMES: [&str; 5] = ["postgres", "postgresql", "redis", "rediss", "nats"];
 
 /// The URL of a store that this binary can open. Refusals never quote it.
@@ -164,14 +188,23 @@ pub(super) fn store_url(text: &str) -> Result<String, Refusal> {
     };
     match scheme {
         "sqlite" => sqlite_path(rest).map(|()| text.to_owned()),
+        _ if SCHEMES.contains(&scheme) => server_url(rest).map(|()| text.to_owned()),
         _ if PLANNED_SCHEMES.contains(&scheme) => Err(Refusal::new(format!(
-            "{scheme}: is not built into this binary yet; only sqlite: opens today"
+            "{scheme}: is not built into this binary; {} are",
+            SCHEMES.join(", ")
         ))),
         _ => {
             let known = PLANNED_SCHEMES.iter().copied().chain(["sqlite"]);
             let nearest = suggest::nearest(scheme, known).map(|scheme| format!("{scheme}:"));
             Err(Refusal::unless(Kind::Url).suggest(nearest))
         }
+    }
+}
+
+fn server_url(rest: &str) -> Result<(), Refusal> {
+    match rest.strip_prefix("//") {
+        Some(place) if !place.is_empty() => Ok(()),
+        _ => Err(Refusal::new("must go on with // and a host")),
     }
 }
 

@@ -2,13 +2,10 @@
 
 use std::sync::Arc;
 
-use tidegate::store::LeaseStore;
-use tidegate::stores::sqlite::lease::Leases;
-use tidegate::stores::sqlite::{
-    Catalog, Database, InboxOptions, SqliteInbox, SqliteOutbox, SqliteStream, Wanted,
-};
+use tidegate::store::{LeaseStore, OutboxStore};
 
 use super::Places;
+use super::place::{Inbox, Place, Stream};
 use crate::config::{self, Config, nearest};
 use crate::error::Failure;
 
@@ -24,15 +21,13 @@ pub(crate) struct Found<T: ?Sized> {
 
 impl Places {
     /// Every outbox there is.
-    pub(crate) async fn outboxes(&self) -> Result<Vec<Found<SqliteOutbox>>, Failure> {
+    pub(crate) async fn outboxes(&self) -> Result<Vec<Found<dyn OutboxStore>>, Failure> {
         let mut all = Vec::new();
-        for (store, database) in self.each() {
-            for settings in Catalog::read(database).await?.outboxes {
-                let wanted = Wanted {
-                    lanes: settings.lanes,
-                    archive: settings.archive,
-                };
-                let it = SqliteOutbox::open(database, &settings.name, wanted).await?;
+        for (store, place) in self.each() {
+            for settings in place.catalog().await?.outboxes {
+                let it = place
+                    .outbox(&settings.name, settings.lanes, settings.archive)
+                    .await?;
                 all.push(found(store, &settings.name, it));
             }
         }
@@ -40,11 +35,11 @@ impl Places {
     }
 
     /// Every stream there is.
-    pub(crate) async fn streams(&self) -> Result<Vec<Found<SqliteStream>>, Failure> {
+    pub(crate) async fn streams(&self) -> Result<Vec<Found<dyn Stream>>, Failure> {
         let mut all = Vec::new();
-        for (store, database) in self.each() {
-            for name in Catalog::read(database).await?.streams {
-                let it = SqliteStream::open(database, &name).await?;
+        for (store, place) in self.each() {
+            for name in place.catalog().await?.streams {
+                let it = place.stream(&name).await?;
                 all.push(found(store, &name, it));
             }
         }
@@ -52,24 +47,20 @@ impl Places {
     }
 
     /// Every consumer there is.
-    pub(crate) async fn consumers(&self) -> Result<Vec<Found<SqliteInbox>>, Failure> {
+    pub(crate) async fn consumers(&self) -> Result<Vec<Found<dyn Inbox>>, Failure> {
         let mut all = Vec::new();
-        for (store, database) in self.each() {
-            for name in Catalog::read(database).await?.consumers {
-                let it = SqliteInbox::open(database.clone(), &name, InboxOptions::default()).await?;
+        for (store, place) in self.each() {
+            for name in place.catalog().await?.consumers {
+                let it = place.inbox(&name).await?;
                 all.push(found(store, &name, it));
             }
         }
         Ok(all)
     }
 
-    /// The lease store of each file.
+    /// The lease store of each place.
     pub(crate) fn leases(&self) -> Vec<Found<dyn LeaseStore>> {
-        let of = |(store, database): (&str, &Database)| Found {
-            store: store.to_owned(),
-            name: store.to_owned(),
-            it: Arc::new(Leases::new(database.clone())) as Arc<dyn LeaseStore>,
-        };
+        let of = |(store, place): (&str, &Arc<dyn Place>)| found(store, store, place.leases());
         self.each().map(of).collect()
     }
 
@@ -78,7 +69,7 @@ impl Places {
         &self,
         config: &Config,
         asked: Option<&str>,
-    ) -> Result<Found<SqliteOutbox>, Failure> {
+    ) -> Result<Found<dyn OutboxStore>, Failure> {
         let existing = self.outboxes().await?;
         let new = config.outbox.iter().find(|(name, _)| match asked {
             Some(asked) => name.as_str() == asked,
@@ -97,22 +88,29 @@ impl Places {
         &self,
         name: &str,
         declared: &config::Outbox,
-    ) -> Result<Found<SqliteOutbox>, Failure> {
-        let wanted = Wanted {
-            lanes: declared.lanes,
-            archive: declared.archive.is_some(),
-        };
-        let database = self.database(&declared.store)?;
-        let it = SqliteOutbox::open(database, name, wanted).await?;
+    ) -> Result<Found<dyn OutboxStore>, Failure> {
+        let place = self.place(&declared.store)?;
+        let it = place
+            .outbox(name, declared.lanes, declared.archive.is_some())
+            .await?;
         Ok(found(&declared.store, name, it))
+    }
+
+    /// Opens a declared stream, or makes it.
+    pub(crate) async fn make_stream(&self, config: &Config, name: &str) -> Result<Arc<dyn Stream>, Failure> {
+        let declared = config
+            .stream
+            .get(name)
+            .ok_or_else(|| Failure::not_found(format!("no stream {name}")))?;
+        Ok(self.place(&declared.store)?.stream(name).await?)
     }
 }
 
-fn found<T>(store: &str, name: &str, it: T) -> Found<T> {
+fn found<T: ?Sized>(store: &str, name: &str, it: Arc<T>) -> Found<T> {
     Found {
         store: store.to_owned(),
         name: name.to_owned(),
-        it: Arc::new(it),
+        it,
     }
 }
 

@@ -31,6 +31,17 @@ use crate::lease::{Nonce, Token};
 use crate::stream::{Chain, Entry, EntryId};
 use crate::time::Timestamp;
 
+/// Where to go back to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rewind {
+    /// The lane.
+    pub lane: LaneId,
+    /// The last number that stays taken in.
+    pub to: u64,
+    /// The chain at `to`, from the stream.
+    pub chain: Chain,
+}
+
 /// Where a consumer stands in one lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {

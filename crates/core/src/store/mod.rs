@@ -14,7 +14,7 @@ use std::future::Future;
 use std::pin::Pin;
 
 pub use dead_letter::{DeadLetterSink, DeadLetters};
-pub use inbox::{Applier, InboxStore};
+pub use inbox::{Applier, InboxStore, Positions};
 pub use lease::LeaseStore;
 pub use outbox::OutboxStore;
 pub use stream::{Sink, StreamStore};

@@ -19,23 +19,22 @@ mod tx;
 
 use std::sync::Arc;
 
-use tidegate_core::Result;
 use tidegate_core::dead_letter::redact::Redactor;
 use tidegate_core::inbox::apply::{apply, retry};
 use tidegate_core::inbox::block::block_on;
 use tidegate_core::inbox::handler::Handler;
 use tidegate_core::inbox::transaction::{Commit, InboxDb};
-use tidegate_core::inbox::{Applied, Batch, Options, Position, Retried, Retry};
+use tidegate_core::inbox::{Applied, Batch, Options, Position, Retried, Retry, Rewind};
 use tidegate_core::lane::{Held, Hold, LaneId};
 use tidegate_core::lease::{Nonce, Token};
-use tidegate_core::store::{Applier, BoxFuture, Doorbell, InboxStore};
-use tidegate_core::stream::EntryId;
+use tidegate_core::store::{Applier, BoxFuture, Doorbell, InboxStore, Positions};
+use tidegate_core::stream::{EntryId, Lost};
+use tidegate_core::{Result, Timestamp};
 
 use super::writer::Writer;
 use super::{Database, Sql, check_name};
 
 pub use handler::{HandlerError, batch, each};
-pub use rewind::Rewind;
 pub use tx::SqliteTx;
 
 /// How a [`SqliteInbox`] behaves.
@@ -138,6 +137,32 @@ impl InboxStore for SqliteInbox {
     fn positions(&self) -> BoxFuture<'_, Result<Vec<(LaneId, Position)>>> {
         let consumer = self.consumer;
         self.database.read(move |sql| ownership::positions(sql, consumer))
+    }
+}
+
+impl Positions for SqliteInbox {
+    fn rewind(&self, rewind: Rewind, reason: String, now: Timestamp) -> BoxFuture<'_, Result<u64>> {
+        let consumer = self.consumer;
+        self.database
+            .write(move |sql| rewind::rewind(sql, consumer, &rewind, &reason, now))
+    }
+
+    fn skip_lost(&self, lost: Lost, reason: String, now: Timestamp) -> BoxFuture<'_, Result<u64>> {
+        let consumer = self.consumer;
+        self.database
+            .write(move |sql| skip_lost::skip_lost(sql, consumer, &lost, &reason, now))
+    }
+
+    fn must_be_idle(&self) -> BoxFuture<'_, Result<()>> {
+        let (consumer, clock) = (self.consumer, self.database.clock());
+        self.database
+            .read(move |sql| remove::must_be_idle(sql, consumer, clock.as_ref()))
+    }
+
+    fn forget_positions(&self) -> BoxFuture<'_, Result<u64>> {
+        let (consumer, clock) = (self.consumer, self.database.clock());
+        self.database
+            .write(move |sql| remove::forget_positions(sql, consumer, clock.as_ref()))
     }
 }
 

@@ -2,10 +2,8 @@
 
 use serde_json::json;
 use tidegate::clock;
+use tidegate::inbox::Rewind;
 use tidegate::lane::LaneId;
-use tidegate::store::{InboxStore as _, StreamStore as _};
-use tidegate::stores::sqlite::SqliteStream;
-use tidegate::stores::sqlite::inbox::Rewind;
 use tidegate::stream::{Chain, EntryId};
 
 use super::streams;
@@ -13,7 +11,7 @@ use crate::config::Config;
 use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::places::{Found, Places, pick};
+use crate::places::{Found, Places, Stream, pick};
 use crate::text::{count, counted};
 
 /// Entries in one read.
@@ -82,7 +80,7 @@ fn lane<P>(positions: &[(LaneId, P)], slot: u16) -> Result<LaneId, Failure> {
 }
 
 /// The chain at a number, from the stream, which must hold everything after it.
-async fn chain(streams: &[Found<SqliteStream>], lane: LaneId, to: u64) -> Result<Chain, Failure> {
+async fn chain(streams: &[Found<dyn Stream>], lane: LaneId, to: u64) -> Result<Chain, Failure> {
     for stream in streams {
         let known = stream
             .it
@@ -92,7 +90,7 @@ async fn chain(streams: &[Found<SqliteStream>], lane: LaneId, to: u64) -> Result
             .iter()
             .any(|(id, _)| *id == lane);
         if known {
-            return find(&stream.it, lane, to).await;
+            return find(&*stream.it, lane, to).await;
         }
     }
     Err(Failure::not_found(format!(
@@ -101,7 +99,7 @@ async fn chain(streams: &[Found<SqliteStream>], lane: LaneId, to: u64) -> Result
     )))
 }
 
-async fn find(stream: &SqliteStream, lane: LaneId, to: u64) -> Result<Chain, Failure> {
+async fn find(stream: &dyn Stream, lane: LaneId, to: u64) -> Result<Chain, Failure> {
     let mut cursor = EntryId::START;
     loop {
         let page = stream.read(cursor, Some(vec![lane]), PAGE, PAGE_BYTES).await?;

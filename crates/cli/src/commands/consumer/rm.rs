@@ -1,8 +1,6 @@
 //! `consumer rm`: let go of what a consumer that is gone holds back.
 
 use serde_json::json;
-use tidegate::store::StreamStore as _;
-use tidegate::stores::sqlite::{SqliteInbox, SqliteStream};
 use tidegate::{Code, Error};
 
 use super::streams;
@@ -10,7 +8,7 @@ use crate::config::Config;
 use crate::context::{Context, Ended};
 use crate::error::Failure;
 use crate::exit::Exit;
-use crate::places::{Found, Places, pick};
+use crate::places::{Found, Inbox, Places, Stream, pick};
 use crate::text::counted;
 
 /// Which, and how far.
@@ -75,7 +73,7 @@ fn unconfirmed(args: &Args, streams: &[&str]) -> Failure {
 }
 
 /// The streams on which the consumer has a hold: those it declares, or all.
-async fn held(config: &Config, places: &Places, name: &str) -> Result<Vec<Found<SqliteStream>>, Failure> {
+async fn held(config: &Config, places: &Places, name: &str) -> Result<Vec<Found<dyn Stream>>, Failure> {
     let mut held = Vec::new();
     for stream in streams(config, places, name).await? {
         let holds = stream.it.holds().await?;
@@ -91,7 +89,7 @@ async fn inbox(
     places: &Places,
     name: &str,
     must_be: bool,
-) -> Result<Option<std::sync::Arc<SqliteInbox>>, Failure> {
+) -> Result<Option<std::sync::Arc<dyn Inbox>>, Failure> {
     match pick(places.consumers().await?, Some(name), "consumer") {
         Ok(found) => Ok(Some(found.it)),
         Err(missing) if must_be => Err(missing),

@@ -2,7 +2,6 @@
 
 use serde_json::json;
 use tidegate::clock;
-use tidegate::store::StreamStore as _;
 use tidegate::stream::Lost;
 
 use super::streams;

@@ -78,10 +78,9 @@ impl Health {
 
     async fn silent_stores(&self) -> Vec<String> {
         let mut silent = Vec::new();
-        for (name, database) in self.places.each() {
-            let read = database.read(|sql| sql.one("readiness", "select 1", [], |row| row.get::<_, i64>(0)));
-            match tokio::time::timeout(STORE_PATIENCE, read).await {
-                Ok(Ok(_)) => {}
+        for (name, place) in self.places.each() {
+            match tokio::time::timeout(STORE_PATIENCE, place.ping()).await {
+                Ok(Ok(())) => {}
                 Ok(Err(error)) => silent.push(format!("store {name}: {error}")),
                 Err(_) => silent.push(format!("store {name}: no answer within {STORE_PATIENCE:?}")),
             }

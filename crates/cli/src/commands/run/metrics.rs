@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use metrics::gauge;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use tidegate::store::{DeadLetters as _, OutboxStore as _};
 use tidegate::{Code, Error, State, Worker};
 
 use super::health::Health;

@@ -343,19 +343,81 @@ fn a_written_bound_of_one_key_above_that_of_all_is_refused() {
 
 #[test]
 fn stores_that_are_not_built_in_say_so_at_their_key() {
-    for url in [
-        "postgres://db",
-        "postgresql://db",
-        "redis://cache",
-        "rediss://cache",
-        "nats://hub",
+    assert_eq!(
+        refuse(&shop("sqlite:shop.db", "nats://hub")),
+        [
+            "tidegate.toml:4: store.db.url = \"nats://hub\": nats: is not built into this binary; sqlite, postgres, postgresql, \
+             redis, rediss are"
+        ]
+    );
+}
+
+#[test]
+fn a_store_holds_only_what_its_kind_can() {
+    let cases = [
+        (
+            "redis://cache",
+            vec![
+                "tidegate.toml:7: outbox.orders.store = \"db\": must be a store of SQLite or Postgres: Redis cannot hold an outbox",
+                "tidegate.toml:15: consumer.billing.store = \"db\": must be a store of SQLite or Postgres: Redis cannot hold a consumer",
+            ],
+        ),
+        (
+            "postgres://db",
+            vec![
+                "tidegate.toml:11: stream.orders.store = \"db\": must be a store of SQLite or Redis: Postgres cannot hold a stream",
+            ],
+        ),
+    ];
+    for (url, problems) in cases {
+        assert_eq!(refuse(&shop("sqlite:shop.db", url)), problems);
+    }
+    let pipeline = shop(
+        "url = \"sqlite:shop.db\" }",
+        "url = \"postgresql://db/shop\" }\ncache = { url = \"rediss://cache\" }",
+    );
+    let both = with_set(pipeline, &["stream.orders.store=cache"]);
+    let loaded = accept(&both);
+    assert_eq!(loaded.config.store["db"].postgres.schema, "tidegate");
+}
+
+#[test]
+fn what_only_postgres_has_is_refused_elsewhere_and_checked_there() {
+    for (key, value) in [
+        ("schema", "\"shop\""),
+        ("connections", "4"),
+        ("pooler", "\"transaction\""),
     ] {
-        let scheme = url.split_once(':').expect("a scheme").0;
+        let text = format!("\"sqlite:shop.db\", {key} = {value}");
         assert_eq!(
-            refuse(&shop("sqlite:shop.db", url)),
+            refuse(&shop("\"sqlite:shop.db\"", &text)),
             [format!(
-                "tidegate.toml:4: store.db.url = {url:?}: {scheme}: is not built into this binary yet; only sqlite: opens today"
+                "tidegate.toml:4: store.db.{key}: is for Postgres stores only"
             )]
+        );
+    }
+    let cases = [
+        (
+            "schema = \"Shop\"",
+            "must be a schema name of a-z, 0-9 and _, not starting with a digit or pg_, of at most 63 characters",
+        ),
+        (
+            "schema = \"pg_shop\"",
+            "must be a schema name of a-z, 0-9 and _, not starting with a digit or pg_, of at most 63 characters",
+        ),
+        ("connections = 1", "must be a whole number from 2 to 1000"),
+        ("pooler = \"session\"", "must be none or transaction"),
+    ];
+    for (given, rule) in cases {
+        let text = format!("\"postgres://db\", {given}");
+        let sources = with_set(
+            shop("\"sqlite:shop.db\"", &text),
+            &["store.log.url=sqlite:a.db", "stream.orders.store=log"],
+        );
+        let (key, value) = given.split_once(" = ").expect("a pair");
+        assert_eq!(
+            refuse(&sources),
+            [format!("tidegate.toml:4: store.db.{key} = {value}: {rule}")]
         );
     }
 }

@@ -115,12 +115,12 @@ fn a_later_layer_replaces_where_a_secret_is_kept() {
 fn a_refused_secret_is_not_quoted() {
     let sources = with_environment(
         file(&shop_url("{ env = \"DB_URL\" }")),
-        &[("DB_URL", "postgres://app:hunter2@db/shop")],
+        &[("DB_URL", "nats://app:hunter2@hub/shop")],
     );
     assert_eq!(
         refuse(&sources),
         [
-            "tidegate.toml:4: store.db.url = { env = \"DB_URL\" }: postgres: is not built into this binary yet; only sqlite: opens today"
+            "tidegate.toml:4: store.db.url = { env = \"DB_URL\" }: nats: is not built into this binary; sqlite, postgres, postgresql, redis, rediss are"
         ]
     );
 }

@@ -2,43 +2,20 @@
 
 use tidegate_core::{Code, Error, Result};
 
-use super::{SqliteInbox, ownership};
+use super::ownership;
 use crate::sqlite::{Clock, Sql};
 
-impl SqliteInbox {
-    /// Nothing of this consumer runs.
-    ///
-    /// # Errors
-    /// [`Code::OptionsInvalid`] while a member is alive or holds lanes.
-    pub async fn must_be_idle(&self) -> Result<()> {
-        let (consumer, clock) = (self.consumer, self.database.clock());
-        let look = self
-            .database
-            .read(move |sql| must_be_idle(sql, consumer, clock.as_ref()));
-        look.await
-    }
-
-    /// Forgets the consumer's positions: it begins anew, where its start says. Effects and audit stay. Returns how many
-    /// lanes that were.
-    ///
-    /// # Errors
-    /// [`Code::OptionsInvalid`] while a member is alive or holds lanes, or while dead letters wait: they would be lost.
-    pub async fn forget_positions(&self) -> Result<u64> {
-        let (consumer, clock) = (self.consumer, self.database.clock());
-        let forget = self.database.write(move |sql| {
-            must_be_idle(sql, consumer, clock.as_ref())?;
-            must_be_empty(sql, consumer)?;
-            let at = "forgetting positions";
-            sql.execute(at, include_str!("remove/attempts.sql"), [consumer])?;
-            sql.execute(at, include_str!("remove/members.sql"), [consumer])?;
-            let lanes = sql.execute(at, include_str!("remove/lanes.sql"), [consumer])?;
-            Ok(u64::try_from(lanes).unwrap_or(u64::MAX))
-        });
-        forget.await
-    }
+pub(super) fn forget_positions(sql: &Sql<'_>, consumer: i64, clock: &dyn Clock) -> Result<u64> {
+    must_be_idle(sql, consumer, clock)?;
+    must_be_empty(sql, consumer)?;
+    let at = "forgetting positions";
+    sql.execute(at, include_str!("remove/attempts.sql"), [consumer])?;
+    sql.execute(at, include_str!("remove/members.sql"), [consumer])?;
+    let lanes = sql.execute(at, include_str!("remove/lanes.sql"), [consumer])?;
+    Ok(u64::try_from(lanes).unwrap_or(u64::MAX))
 }
 
-fn must_be_idle(sql: &Sql<'_>, consumer: i64, clock: &dyn Clock) -> Result<()> {
+pub(super) fn must_be_idle(sql: &Sql<'_>, consumer: i64, clock: &dyn Clock) -> Result<()> {
     let (boot, now) = (clock.boot_id(), clock.boot());
     let lanes = ownership::lanes(sql, consumer, boot)?;
     let held = lanes

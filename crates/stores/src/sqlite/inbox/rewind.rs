@@ -2,42 +2,20 @@
 
 use rusqlite::params;
 use tidegate_core::dead_letter::check_reason;
-use tidegate_core::lane::LaneId;
-use tidegate_core::stream::Chain;
+use tidegate_core::inbox::Rewind;
 use tidegate_core::{Code, Error, Result, Timestamp};
 
-use super::SqliteInbox;
 use crate::sqlite::Sql;
 
-/// Where to go back to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rewind {
-    /// The lane.
-    pub lane: LaneId,
-    /// The last number that stays taken in.
-    pub to: u64,
-    /// The chain at `to`, from the stream.
-    pub chain: Chain,
-}
-
-impl SqliteInbox {
-    /// Moves a lane's position back, so that the events after it are applied again. Returns how many that are; zero
-    /// when the lane stands there already.
-    ///
-    /// One transaction: the position, the removal of what waits beyond it (parked and skipped events come again), a
-    /// new token that refuses the present owner, and the audit with its reason.
-    ///
-    /// # Errors
-    /// [`Code::NotFound`] for a lane without a position; [`Code::OptionsInvalid`] without a reason, or for a number
-    /// above the position.
-    pub async fn rewind(&self, rewind: Rewind, reason: String, now: Timestamp) -> Result<u64> {
-        let consumer = self.consumer;
-        let write = self.database.write(move |sql| {
-            check_reason(&reason)?;
-            go_back(sql, consumer, &rewind, &reason, now)
-        });
-        write.await
-    }
+pub(super) fn rewind(
+    sql: &Sql<'_>,
+    consumer: i64,
+    rewind: &Rewind,
+    reason: &str,
+    now: Timestamp,
+) -> Result<u64> {
+    check_reason(reason)?;
+    go_back(sql, consumer, rewind, reason, now)
 }
 
 fn go_back(sql: &Sql<'_>, consumer: i64, rewind: &Rewind, reason: &str, now: Timestamp) -> Result<u64> {

@@ -5,28 +5,18 @@ use tidegate_core::dead_letter::check_reason;
 use tidegate_core::stream::Lost;
 use tidegate_core::{Result, Timestamp};
 
-use super::SqliteInbox;
 use crate::sqlite::Sql;
 use crate::sqlite::columns::signed;
 
-impl SqliteInbox {
-    /// Moves a lane's position to the end of a range that the stream has declared lost. Returns how many numbers that
-    /// gives up: zero when the lane has no position right before the range or in it, so that nothing else is passed over.
-    /// The books count them as discarded.
-    ///
-    /// One transaction: the position and its chain, a new token that refuses the present owner, and the audit with its
-    /// reason.
-    ///
-    /// # Errors
-    /// [`tidegate_core::Code::OptionsInvalid`] without a reason.
-    pub async fn skip_lost(&self, lost: Lost, reason: String, now: Timestamp) -> Result<u64> {
-        let consumer = self.consumer;
-        let write = self.database.write(move |sql| {
-            check_reason(&reason)?;
-            go_past(sql, consumer, &lost, &reason, now)
-        });
-        write.await
-    }
+pub(super) fn skip_lost(
+    sql: &Sql<'_>,
+    consumer: i64,
+    lost: &Lost,
+    reason: &str,
+    now: Timestamp,
+) -> Result<u64> {
+    check_reason(reason)?;
+    go_past(sql, consumer, lost, reason, now)
 }
 
 fn go_past(sql: &Sql<'_>, consumer: i64, lost: &Lost, reason: &str, now: Timestamp) -> Result<u64> {
