@@ -116,6 +116,7 @@ impl Places {
         Ok(())
     }
 
+    #[allow(clippy::unused_async)] // Servers are connected to.
     async fn open_one(
         &mut self,
         _config: &Config,
