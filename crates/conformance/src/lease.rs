@@ -11,6 +11,7 @@ use tidegate_core::lease::{
 use tidegate_core::memory::{self, Clock};
 use tidegate_core::store::{BoxFuture, LeaseStore};
 use tidegate_core::{Code, Result};
+use tokio::runtime::Handle;
 
 /// A store under test, on a clock that the suite moves. Wall time is the same clock.
 pub trait Subject: Send + Sync {
@@ -517,12 +518,13 @@ async fn quiet_bell(store: &dyn LeaseStore) -> BoxFuture<'_, ()> {
 }
 
 pub async fn l_029_of_many_that_ask_at_once_one_is_granted(subject: &dyn Subject) {
-    let wins = AtomicU64::new(0);
+    let (wins, runtime) = (AtomicU64::new(0), Handle::current());
     std::thread::scope(|crowd| {
         for n in 0..16 {
-            let (store, wins) = (subject.store(), &wins);
+            let (store, wins, runtime) = (subject.store(), &wins, &runtime);
             crowd.spawn(move || {
-                if let Acquired::Granted(_) = block_on(store.acquire(ask("job", Nonce(n)))).unwrap() {
+                let asked = runtime.block_on(store.acquire(ask("job", Nonce(n))));
+                if let Acquired::Granted(_) = asked.unwrap() {
                     wins.fetch_add(1, Ordering::SeqCst);
                 }
             });
@@ -534,17 +536,18 @@ pub async fn l_029_of_many_that_ask_at_once_one_is_granted(subject: &dyn Subject
 
 pub async fn l_030_terms_never_overlap_in_a_crowd(subject: &dyn Subject) {
     let (inside, last) = (AtomicBool::new(false), AtomicU64::new(0));
+    let runtime = Handle::current();
     std::thread::scope(|crowd| {
         for n in 0..4 {
-            let (store, inside, last) = (subject.store(), &inside, &last);
+            let (store, inside, last, runtime) = (subject.store(), &inside, &last, &runtime);
             crowd.spawn(move || {
                 for round in 0..10 {
-                    let mine = block_on(eventually(&*store, Nonce(100 * n + round)));
+                    let mine = runtime.block_on(eventually(&*store, Nonce(100 * n + round)));
                     assert!(!inside.swap(true, Ordering::SeqCst), "two at once");
                     assert!(last.swap(mine.token.0, Ordering::SeqCst) < mine.token.0);
-                    assert_eq!(block_on(renewed(&*store, &mine)), Renewed::Held);
+                    assert_eq!(runtime.block_on(renewed(&*store, &mine)), Renewed::Held);
                     inside.store(false, Ordering::SeqCst);
-                    assert_eq!(block_on(store.release(mine)).unwrap(), Released::Vacant);
+                    assert_eq!(runtime.block_on(store.release(mine)).unwrap(), Released::Vacant);
                 }
             });
         }
@@ -791,25 +794,5 @@ impl History {
             nonce: self.nonce(),
             ttl: TTL,
         }
-    }
-}
-
-/// Runs a store's future on this thread; stores work from any.
-fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut future = std::pin::pin!(future);
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    loop {
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-            Poll::Ready(value) => return value,
-            Poll::Pending => std::thread::park(),
-        }
-    }
-}
-
-struct Unpark(std::thread::Thread);
-
-impl std::task::Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }

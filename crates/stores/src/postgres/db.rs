@@ -11,10 +11,14 @@ use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
 use futures_util::FutureExt as _;
+use tidegate_core::store::BoxFuture;
 use tidegate_core::{Code, Effect, Error, Result, Timestamp};
+use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config, Row};
+use tokio_postgres::{Client, Config, Connection, Row, Socket};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::bell::Bell;
 use super::{error, schema, tls};
 
 /// The schema of the statements as they are written.
@@ -62,6 +66,39 @@ impl Default for OpenOptions {
     }
 }
 
+/// Makes connections outside the pool, for what needs a session of its own.
+#[derive(Clone)]
+pub(super) struct Dial {
+    config: Config,
+    tls: MakeRustlsConnect,
+    timeout: Duration,
+    channel: String,
+}
+
+/// What must be polled for a client to work.
+pub(super) type Line = Connection<Socket, <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream>;
+
+impl Dial {
+    /// Connects. The second value must be polled for the first to work.
+    pub(super) async fn connect(&self) -> Result<(Client, Line)> {
+        let connecting = self.config.connect(self.tls.clone());
+        match tokio::time::timeout(self.timeout, connecting).await {
+            Ok(connected) => connected.map_err(error::map("connecting")),
+            Err(_) => Err(error::timed_out("connecting", Effect::NotApplied)),
+        }
+    }
+
+    /// What is listened to.
+    pub(super) fn channel(&self) -> &str {
+        &self.channel
+    }
+}
+
+/// One channel for each schema, within the 63 bytes of a name.
+fn channel_of(schema: &str) -> String {
+    format!("tidegate_{}", &schema[..schema.len().min(54)])
+}
+
 /// A clock instead of the server's.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// Wall time.
@@ -87,8 +124,8 @@ pub struct Database(Arc<Inner>);
 
 struct Inner {
     pool: Pool,
-    config: Config,
-    tls: tokio_postgres_rustls::MakeRustlsConnect,
+    dial: Dial,
+    bell: Bell,
     begin: String,
     options: OpenOptions,
     stats: Stats,
@@ -139,8 +176,13 @@ impl Database {
             pool,
             begin: begin_text(&options),
             place: place_of(&config),
-            config,
-            tls,
+            dial: Dial {
+                config,
+                tls,
+                timeout: options.connect_timeout,
+                channel: channel_of(&options.schema),
+            },
+            bell: Bell::default(),
             options,
             stats: Stats::default(),
         }));
@@ -182,24 +224,32 @@ impl Database {
         }
     }
 
-    /// A connection outside the pool, for what needs a session of its own. The second value must be polled for the
-    /// first to work.
-    pub(super) async fn dedicated(
-        &self,
-    ) -> Result<(
-        Client,
-        tokio_postgres::Connection<
-            tokio_postgres::Socket,
-            <tokio_postgres_rustls::MakeRustlsConnect as tokio_postgres::tls::MakeTlsConnect<
-                tokio_postgres::Socket,
-            >>::Stream,
-        >,
-    )> {
-        let connecting = self.0.config.connect(self.0.tls.clone());
-        match tokio::time::timeout(self.0.options.connect_timeout, connecting).await {
-            Ok(connected) => connected.map_err(error::map("connecting")),
-            Err(_) => Err(error::timed_out("connecting", Effect::NotApplied)),
-        }
+    /// What makes connections outside the pool.
+    pub(super) fn dial(&self) -> Dial {
+        self.0.dial.clone()
+    }
+
+    /// Resolves at the next change that was told, from the call on.
+    pub(super) fn rung(&self) -> BoxFuture<'static, ()> {
+        self.0.bell.rung(self)
+    }
+
+    /// Wakes those who wait in this process.
+    pub fn ring(&self) {
+        self.0.bell.ring();
+    }
+
+    /// What is listened to.
+    pub(super) fn channel(&self) -> &str {
+        &self.0.dial.channel
+    }
+
+    /// One answer of the server.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn ping(&self) -> Result<()> {
+        self.query("ping", "select 1", &[]).await.map(|_| ())
     }
 
     async fn client(&self) -> Result<Object> {

@@ -10,12 +10,17 @@
 
 #![allow(dead_code)] // Until every noun is here.
 
+mod bell;
+mod catalog;
 mod columns;
 mod db;
 mod error;
+pub mod lease;
 mod schema;
+pub mod sweep;
 mod tls;
 
+pub use catalog::Catalog;
 pub use db::{Clock, Database, OpenOptions, Tx, Typed};
 pub use error::{Driver, map as map_error};
 pub use schema::{MIGRATIONS, Migration, VERSION as SCHEMA_VERSION, sql as schema_sql};

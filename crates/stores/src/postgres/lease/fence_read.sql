@@ -1,0 +1,1 @@
+select token, nonce from tidegate.fence where scope = $1

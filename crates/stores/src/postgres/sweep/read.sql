@@ -1,0 +1,1 @@
+select version, position from tidegate.sweep where name = $1
