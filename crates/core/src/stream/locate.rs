@@ -62,7 +62,7 @@ impl Locator {
         Ok(Place {
             n: n - 1,
             chain,
-            cursor: EntryId(id.0, id.1.saturating_sub(1)),
+            cursor: id.before(),
         })
     }
 

@@ -68,6 +68,16 @@ pub struct EntryId(pub u64, pub u64);
 impl EntryId {
     /// Before every entry.
     pub const START: EntryId = EntryId(0, 0);
+
+    /// The greatest position below this one.
+    #[must_use]
+    pub fn before(self) -> Self {
+        match self {
+            EntryId(0, 0) => self,
+            EntryId(hi, 0) => EntryId(hi - 1, u64::MAX),
+            EntryId(hi, lo) => EntryId(hi, lo - 1),
+        }
+    }
 }
 
 impl fmt::Display for EntryId {
