@@ -25,5 +25,5 @@ pub use catalog::Catalog;
 pub use db::{Clock, Database, OpenOptions, Tx, Typed};
 pub use error::{Driver, map as map_error};
 pub use outbox::PostgresOutbox;
-pub use schema::{MIGRATIONS, Migration, VERSION as SCHEMA_VERSION, sql as schema_sql};
+pub use schema::{MIGRATIONS, Migration, VERSION as SCHEMA_VERSION, roles_sql, sql as schema_sql};
 pub use tokio_postgres;

@@ -77,7 +77,21 @@ impl Lane {
 
 async fn run(db: &Database, here: Here, turn: &Turn, skip: &HashSet<LaneId>) -> Result<(Vec<Turned>, bool)> {
     let tx = db.begin_by_index().await?;
-    let mut lanes = fence(&tx, here, turn, skip).await?;
+    let asked: Vec<_> = turn
+        .lanes
+        .iter()
+        .filter(|t| t.lane.lineage == here.lineage && !skip.contains(&t.lane))
+        .copied()
+        .collect();
+    let idle = asked.iter().all(|t| t.settle.is_none() && !t.load);
+    if let Some(mine) = if idle {
+        nothing_waits(&tx, here, turn, &asked).await?
+    } else {
+        None
+    } {
+        return Ok((without_rows(turn, &mine), false));
+    }
+    let mut lanes = fence(&tx, here, turn, &asked).await?;
     settle(&tx, here, &mut lanes, db.now()).await?;
     load(&tx, here, &mut lanes).await?;
     poll(&tx, here, &mut lanes, turn.bytes_max).await?;
@@ -99,14 +113,45 @@ async fn run(db: &Database, here: Here, turn: &Turn, skip: &HashSet<LaneId>) -> 
     Ok((reply.collect(), fresh))
 }
 
-/// The lanes that are still mine, in the turn's order. Settling what is not planned is a stale owner's, as a wrong
-/// token is.
-async fn fence(tx: &Tx, here: Here, turn: &Turn, skip: &HashSet<LaneId>) -> Result<Vec<Lane>> {
-    let asked: Vec<_> = turn
-        .lanes
-        .iter()
-        .filter(|t| t.lane.lineage == here.lineage && !skip.contains(&t.lane))
-        .collect();
+/// The lanes that are still mine, when no row waits in any: an idle relay locks and writes nothing.
+async fn nothing_waits(
+    tx: &Tx,
+    here: Here,
+    turn: &Turn,
+    asked: &[LaneTurn],
+) -> Result<Option<HashSet<LaneId>>> {
+    let rows = by_lane(tx, here, turn, asked, include_str!("look.sql")).await?;
+    let mut mine = HashSet::with_capacity(rows.len());
+    for row in &rows {
+        if get(row, 1)? {
+            return Ok(None);
+        }
+        let asked = asked.get(place(row)?).ok_or_else(|| strange("look"))?;
+        mine.insert(asked.lane);
+    }
+    Ok(Some(mine))
+}
+
+fn without_rows(turn: &Turn, mine: &HashSet<LaneId>) -> Vec<Turned> {
+    let outcome = |lane: &LaneId| {
+        if mine.contains(lane) {
+            LaneTurned::Planned {
+                events: Vec::new(),
+                more: false,
+            }
+        } else {
+            LaneTurned::Fenced
+        }
+    };
+    let turned = |t: &LaneTurn| Turned {
+        lane: t.lane,
+        outcome: outcome(&t.lane),
+    };
+    turn.lanes.iter().map(turned).collect()
+}
+
+/// Runs a statement over lanes with their tokens; none costs nothing.
+async fn by_lane(tx: &Tx, here: Here, turn: &Turn, asked: &[LaneTurn], statement: &str) -> Result<Vec<Row>> {
     if asked.is_empty() {
         return Ok(Vec::new());
     }
@@ -118,12 +163,18 @@ async fn fence(tx: &Tx, here: Here, turn: &Turn, skip: &HashSet<LaneId>) -> Resu
         (&slots as _, Type::INT2_ARRAY),
         (&tokens as _, Type::INT8_ARRAY),
     ];
-    let rows = tx.query(AT, include_str!("fence.sql"), params).await?;
+    tx.query(AT, statement, params).await
+}
+
+/// The lanes that are still mine, in the turn's order. Settling what is not planned is a stale owner's, as a wrong
+/// token is.
+async fn fence(tx: &Tx, here: Here, turn: &Turn, asked: &[LaneTurn]) -> Result<Vec<Lane>> {
+    let rows = by_lane(tx, here, turn, asked, include_str!("fence.sql")).await?;
     let mut lanes = Vec::with_capacity(rows.len());
     for row in &rows {
         let at = place(row)?;
         let turn = asked.get(at).ok_or_else(|| strange("fence"))?;
-        lanes.push((at, fenced(row, **turn)?));
+        lanes.push((at, fenced(row, *turn)?));
     }
     // Locked in order of slot.
     lanes.sort_by_key(|(at, _)| *at);
