@@ -12,6 +12,7 @@ use postgres_relay::Pump;
 use postgres_server::Server;
 use sqlx::Connection as _;
 use tidegate_core::lane::slot_of;
+use tidegate_core::store::Doorbell as _;
 use tidegate_core::{Code, Draft, Uuid};
 use tidegate_stores::postgres::{OpenOptions, roles_sql};
 use tokio_postgres::Client;
@@ -354,4 +355,28 @@ async fn another_schema_has_its_own_outboxes() {
         .await
         .unwrap();
     assert_eq!(row.get::<_, i64>(0), 0);
+}
+
+/// Statements travel with their types, and nobody listens.
+#[tokio::test]
+async fn a_relay_behind_a_pooler_publishes_and_does_not_listen() {
+    let server = Server::start().await;
+    server.clock.advance(std::time::Duration::from_secs(1));
+    let options = OpenOptions {
+        pooler: true,
+        connections: 1,
+        ..OpenOptions::default()
+    };
+    let database = server.with(options).await.unwrap();
+    let mut pump = Pump::on(&database, 4, 1).await;
+    let own = server.own().await;
+    for n in 0..30 {
+        let text = format!("select tidegate.enqueue('orders', 't', 'key-{n}', 'x')");
+        sql(&own, &text).await.unwrap();
+    }
+    assert_eq!(pump.drain().await.len(), 30);
+    pump.outbox.rung().await;
+    let listening =
+        "select count(*) from pg_stat_activity where application_name = 'tidegate' and query ilike 'listen%'";
+    assert_eq!(own.query_one(listening, &[]).await.unwrap().get::<_, i64>(0), 0);
 }
