@@ -306,6 +306,10 @@ async fn each_role_may_do_what_its_name_says_and_no_more() {
     ] {
         refused(&format!("select * from tidegate.{table}")).await;
     }
+    let chosen = "insert into tidegate.outbox (seq, outbox, lane, event_id, topic, content_type, payload, occurred_at) \
+                  overriding system value values (1, 1, 1, gen_random_uuid(), 't', 't', '', 1)";
+    refused(chosen).await;
+    pump.outbox.enqueue_in(&own, [draft("k")]).await.unwrap();
     refused("delete from tidegate.outbox").await;
     refused("update tidegate.outbox_settings set lanes = 1").await;
     own.batch_execute("reset role; set role tidegate_auditor")
@@ -316,9 +320,7 @@ async fn each_role_may_do_what_its_name_says_and_no_more() {
         .unwrap();
     refused("select payload from tidegate.outbox").await;
     refused("select tidegate.enqueue('orders', 't', 'k', 'x')").await;
-    own.batch_execute("reset role; grant tidegate_relay to current_user")
-        .await
-        .unwrap();
+    own.batch_execute("reset role").await.unwrap();
     let relay = "alter role relay set search_path = ''; grant tidegate_relay to relay";
     own.batch_execute(&format!("create role relay login; {relay}"))
         .await
@@ -326,7 +328,7 @@ async fn each_role_may_do_what_its_name_says_and_no_more() {
     let url = server.postgres.url().replace("postgres@", "relay@");
     let database = tidegate_stores::postgres::Database::open(&url, OpenOptions::default());
     pump.use_database(&database.await.unwrap(), 4, 2).await;
-    assert_eq!(pump.drain().await.len(), 2);
+    assert_eq!(pump.drain().await.len(), 3);
     refused("set role tidegate_producer; drop table tidegate.lane").await;
 }
 

@@ -15,9 +15,10 @@ $$;
 revoke all on all functions in schema tidegate from public;
 grant usage on schema tidegate to tidegate_producer, tidegate_relay, tidegate_auditor;
 
--- Writes events and reads none.
+-- Writes events and reads none. `seq` is not its to choose.
 grant select on tidegate.outbox_settings to tidegate_producer;
-grant insert on tidegate.outbox to tidegate_producer;
+grant insert (outbox, lane, event_id, topic, key, version, content_type, headers, payload, occurred_at)
+  on tidegate.outbox to tidegate_producer;
 grant execute on all functions in schema tidegate to tidegate_producer;
 
 -- Publishes what is there.
