@@ -53,6 +53,17 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Another handle with options of its own, on the same clock.
+    pub(crate) async fn with(&self, options: OpenOptions) -> tidegate_core::Result<Database> {
+        let options = OpenOptions {
+            clock: Some(Arc::new(TestClock(self.clock.clone()))),
+            ..options
+        };
+        Database::open(&self.postgres.url(), options).await
+    }
+}
+
 async fn open(postgres: &Postgres, clock: &Clock) -> Database {
     let options = OpenOptions {
         clock: Some(Arc::new(TestClock(clock.clone()))),

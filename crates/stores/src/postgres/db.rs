@@ -24,6 +24,10 @@ use super::{error, schema, tls};
 /// The schema of the statements as they are written.
 const SCHEMA: &str = "tidegate";
 
+/// Statistics of a queue are always old.
+const BY_INDEX: &str = "set local enable_seqscan = off; set local enable_hashjoin = off; \
+                        set local enable_mergejoin = off; set local enable_bitmapscan = off; set local jit = off";
+
 /// A parameter and its type.
 pub type Typed<'a> = (&'a (dyn ToSql + Sync), Type);
 
@@ -127,6 +131,7 @@ struct Inner {
     dial: Dial,
     bell: Bell,
     begin: String,
+    begin_by_index: String,
     options: OpenOptions,
     stats: Stats,
     place: String,
@@ -174,6 +179,7 @@ impl Database {
             .map_err(|e| Error::new(Code::Internal, "building the pool").with_source(e))?;
         let db = Self(Arc::new(Inner {
             pool,
+            begin_by_index: format!("{}; {BY_INDEX}", begin_text(&options)),
             begin: begin_text(&options),
             place: place_of(&config),
             dial: Dial {
@@ -196,6 +202,15 @@ impl Database {
 
     /// Begins a transaction. Costs no round trip of its own: the first statement carries it.
     pub(super) async fn begin(&self) -> Result<Tx> {
+        self.begin_by(&self.0.begin).await
+    }
+
+    /// The same with the planner kept to indexes: for statements whose tables are empty now and full a second later.
+    pub(super) async fn begin_by_index(&self) -> Result<Tx> {
+        self.begin_by(&self.0.begin_by_index).await
+    }
+
+    async fn begin_by(&self, text: &str) -> Result<Tx> {
         let client = self.client().await?;
         let mut tx = Tx {
             client: Some(client),
@@ -203,7 +218,7 @@ impl Database {
             broken: false,
         };
         // Sent now, answered before the first statement; when it fails, every statement of the transaction fails.
-        if let Some(Err(e)) = tx.batch_execute(&self.0.begin).now_or_never() {
+        if let Some(Err(e)) = tx.batch_execute(text).now_or_never() {
             tx.broken = true;
             return Err(error::map("begin")(e));
         }

@@ -77,10 +77,14 @@ pub(super) fn timed_out(at: &'static str, effect: Effect) -> Error {
 }
 
 fn code_of(error: &tokio_postgres::Error) -> Code {
-    let Some(state) = error.code() else {
-        return Code::StoreUnavailable;
-    };
-    match state {
+    error
+        .code()
+        .map_or(Code::StoreUnavailable, |state| code_of_state(state.code()))
+}
+
+/// By the five characters of SQLSTATE.
+pub(super) fn code_of_state(state: &str) -> Code {
+    match &SqlState::from_code(state) {
         s if *s == SqlState::DISK_FULL => Code::StoreFull,
         s if *s == SqlState::READ_ONLY_SQL_TRANSACTION => Code::StoreReadOnly,
         s if *s == SqlState::LOCK_NOT_AVAILABLE

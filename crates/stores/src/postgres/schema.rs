@@ -37,6 +37,16 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
     ],
 }];
 
+const ROLES: &str = include_str!("schema/roles.sql");
+
+/// Makes the roles `tidegate_producer`, `tidegate_relay` and `tidegate_auditor`, which have no login, and gives each what
+/// it needs in this schema. To be run by the owner of the tables; may be run again.
+pub fn roles_sql(schema: &str) -> String {
+    ROLES
+        .replace("tidegate.", &format!("{schema}."))
+        .replace("schema tidegate ", &format!("schema {schema} "))
+}
+
 impl Migration {
     /// First 16 hex digits of the SHA-256 of its text.
     pub fn checksum(&self) -> String {

@@ -1,0 +1,2 @@
+-- $1 outbox
+select member, label, ttl, seen from tidegate.member where outbox = $1
