@@ -191,8 +191,9 @@ fn check_prefix(prefix: &str) -> Result<()> {
 fn place_of(client: &Client) -> String {
     let info = client.get_connection_info();
     let host = match info.addr() {
-        ConnectionAddr::Tcp(host, port) => format!("{host}:{port}"),
-        ConnectionAddr::TcpTls { host, port, .. } => format!("{host}:{port}"),
+        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+            format!("{host}:{port}")
+        }
         other => other.to_string(),
     };
     format!("{host}/{}", info.redis_settings().db())

@@ -74,9 +74,9 @@ pub(super) async fn append(
         let poison = poison(append, payload_max);
         let scripts = calls_of(inner, append, poison.is_some())?;
         parts.push((scripts.len(), poison));
-        scripts.into_iter().for_each(|call| {
+        for call in scripts {
             calls.add_command(call);
-        });
+        }
     }
     let mut connection = inner.db.connection();
     let answers: Vec<Answer> = inner

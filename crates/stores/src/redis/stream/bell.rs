@@ -77,7 +77,7 @@ async fn hear(client: &Client, entries: &str, rings: &watch::Sender<u64>) -> red
                 .arg("COUNT")
                 .arg(1)
                 .arg("BLOCK")
-                .arg(AT_LEAST.as_millis() as u64)
+                .arg(u64::try_from(AT_LEAST.as_millis()).unwrap_or(1000))
                 .arg("STREAMS")
                 .arg(entries)
                 .arg(&last)

@@ -1,7 +1,7 @@
-//! An event as the one JSON object of an entry: CloudEvents 1.0, structured mode.
+//! An event as the one JSON object of an entry: `CloudEvents` 1.0, structured mode.
 //!
 //! A JSON payload stands in it byte for byte as `data`; any other as `data_base64`. Key, version and headers are
-//! extension attributes, so that every reader of CloudEvents gets them and nothing is lost on the way back.
+//! extension attributes, so that every reader of `CloudEvents` gets them and nothing is lost on the way back.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
