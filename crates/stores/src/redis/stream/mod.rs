@@ -4,7 +4,6 @@
 //! An append is one script for each lane and 128 entries, all in one round trip: a script holds the server only so long.
 
 mod append;
-mod bell;
 mod envelope;
 mod read;
 mod values;
@@ -20,7 +19,7 @@ use tidegate_core::stream::{
 };
 use tidegate_core::{Code, Error, Result, Timestamp, Uuid, limits};
 
-use self::bell::Bell;
+use super::bell::{Bell, Source};
 use super::script::Script;
 use super::{Database, error};
 
@@ -100,10 +99,10 @@ impl RedisStream {
             trim: Script::new(include_str!("trim.lua")),
         };
         let inner = Inner {
+            bell: Bell::new(Source::Appends(keys.entries.clone())),
             db: db.clone(),
             keys,
             scripts,
-            bell: Bell::new(),
             seen: Mutex::default(),
         };
         Ok(Self(Arc::new(inner), limits::PAYLOAD_BYTES_MAX))
@@ -124,7 +123,7 @@ fn fresh() -> String {
 
 impl Doorbell for RedisStream {
     fn rung(&self) -> BoxFuture<'_, ()> {
-        self.0.bell.rung(self.0.db.client(), &self.0.keys.entries)
+        self.0.bell.rung(self.0.db.client())
     }
 }
 

@@ -1,22 +1,33 @@
-//! Wakes readers at an append of any process: one blocking read on a connection of its own, for all waiters of a handle.
+//! Wakes waiters of a handle at a change by any process: one connection that only listens, for all of them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use redis::Client;
 use tidegate_core::store::BoxFuture;
 use tokio::sync::{oneshot, watch};
 
-use crate::redis::db::blocking;
+use super::db::blocking;
 
 /// Longest wait for a ring that does not come; also how long one read blocks.
 const AT_LEAST: Duration = Duration::from_secs(1);
 /// Pause before another try to connect.
 const AGAIN: Duration = Duration::from_secs(1);
 
+/// What a bell listens to.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    /// Entries of the stream with this key.
+    Appends(String),
+    /// Messages of this channel.
+    Channel(String),
+}
+
 #[derive(Debug)]
 pub(super) struct Bell {
+    source: Source,
     rings: Arc<watch::Sender<u64>>,
     started: AtomicBool,
     /// Dropped with the bell: the listener ends then.
@@ -24,8 +35,9 @@ pub(super) struct Bell {
 }
 
 impl Bell {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(source: Source) -> Self {
         Self {
+            source,
             rings: Arc::new(watch::Sender::new(0)),
             started: AtomicBool::new(false),
             end: std::sync::Mutex::new(None),
@@ -33,15 +45,15 @@ impl Bell {
     }
 
     /// Resolves at the next ring from the call on.
-    pub(super) fn rung(&self, client: Client, entries: &str) -> BoxFuture<'static, ()> {
-        self.listen(client, entries.to_owned());
+    pub(super) fn rung(&self, client: Client) -> BoxFuture<'static, ()> {
+        self.listen(client);
         let mut rings = self.rings.subscribe();
         Box::pin(async move {
             let _ = tokio::time::timeout(AT_LEAST, rings.changed()).await;
         })
     }
 
-    fn listen(&self, client: Client, entries: String) {
+    fn listen(&self, client: Client) {
         if self.started.swap(true, Ordering::AcqRel) {
             return;
         }
@@ -49,10 +61,13 @@ impl Bell {
         if let Ok(mut slot) = self.end.lock() {
             *slot = Some(end);
         }
-        let rings = Arc::clone(&self.rings);
+        let (rings, source) = (Arc::clone(&self.rings), self.source.clone());
         let listening = async move {
             loop {
-                let _ = hear(&client, &entries, &rings).await;
+                let _ = match &source {
+                    Source::Appends(key) => hear_appends(&client, key, &rings).await,
+                    Source::Channel(name) => hear_channel(&client, name, &rings).await,
+                };
                 tokio::time::sleep(AGAIN).await;
             }
         };
@@ -66,7 +81,7 @@ impl Bell {
 }
 
 /// Rings for each append, until the connection is lost.
-async fn hear(client: &Client, entries: &str, rings: &watch::Sender<u64>) -> redis::RedisResult<()> {
+async fn hear_appends(client: &Client, entries: &str, rings: &watch::Sender<u64>) -> redis::RedisResult<()> {
     let mut connection = blocking(client).await?;
     loop {
         let last = last(&mut connection, entries).await?;
@@ -88,6 +103,19 @@ async fn hear(client: &Client, entries: &str, rings: &watch::Sender<u64>) -> red
             }
         }
     }
+}
+
+/// Rings for each message, until the connection is lost.
+async fn hear_channel(client: &Client, name: &str, rings: &watch::Sender<u64>) -> redis::RedisResult<()> {
+    let mut channel = client.get_async_pubsub().await?;
+    channel.subscribe(name).await?;
+    let mut messages = channel.into_on_message();
+    // Whatever was said before is not repeated.
+    rings.send_modify(|rings| *rings = rings.wrapping_add(1));
+    while messages.next().await.is_some() {
+        rings.send_modify(|rings| *rings = rings.wrapping_add(1));
+    }
+    Ok(())
 }
 
 async fn last(
