@@ -2,6 +2,10 @@
 
 mod find;
 mod place;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
 mod sqlite;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +15,7 @@ use std::time::Duration;
 
 use tidegate::{Code, Error, Result};
 
-use crate::config::{Config, Secret};
+use crate::config::{Config, Store, StoreKind, mask};
 use crate::error::Failure;
 
 pub(crate) use find::{Found, pick};
@@ -37,16 +41,28 @@ pub(crate) enum Access {
 #[derive(Default)]
 pub(crate) struct Places {
     by_store: BTreeMap<String, Arc<dyn Place>>,
+    /// Declared streams and their stores: a server that forgot everything does not list them.
+    declared: Vec<(String, String)>,
     /// Files that were made.
     pub(crate) made: Vec<PathBuf>,
 }
 
 impl Places {
+    fn knowing(config: &Config) -> Self {
+        let streams = config.stream.iter();
+        Self {
+            declared: streams
+                .map(|(name, stream)| (stream.store.clone(), name.clone()))
+                .collect(),
+            ..Self::default()
+        }
+    }
+
     /// Opens every declared store.
     pub(crate) async fn open(config: &Config, access: Access) -> Result<Self, Failure> {
-        let mut places = Self::default();
+        let mut places = Self::knowing(config);
         for (name, store) in &config.store {
-            places.add(config, name, &store.url, access).await?;
+            places.add(config, name, store, access).await?;
         }
         Ok(places)
     }
@@ -63,11 +79,11 @@ impl Places {
             .filter(|(name, _)| asked.is_none_or(|asked| asked == name.as_str()))
             .map(|(_, outbox)| outbox.store.as_str())
             .collect();
-        let mut places = Self::default();
+        let mut places = Self::knowing(config);
         for (name, store) in &config.store {
             // An outbox that is not declared can be in any of them.
             if declared.is_empty() || declared.contains(name.as_str()) {
-                places.add(config, name, &store.url, access).await?;
+                places.add(config, name, store, access).await?;
             }
         }
         Ok(places)
@@ -110,37 +126,57 @@ impl Places {
         self.each().filter_map(of).collect()
     }
 
-    async fn add(&mut self, config: &Config, name: &str, url: &Secret, access: Access) -> Result<()> {
-        let place = self.open_one(config, name, url.expose(), access).await?;
+    async fn add(&mut self, config: &Config, name: &str, store: &Store, access: Access) -> Result<()> {
+        let place = self.open_one(config, name, store, access).await?;
+        // Two names of one place share it.
+        let place = self.known(&place.describe()).unwrap_or(place);
         self.by_store.insert(name.to_owned(), place);
         Ok(())
     }
 
-    #[allow(clippy::unused_async)] // Servers are connected to.
     async fn open_one(
         &mut self,
-        _config: &Config,
+        config: &Config,
         name: &str,
-        url: &str,
+        store: &Store,
         access: Access,
     ) -> Result<Arc<dyn Place>> {
-        if let Some(path) = sqlite::path_of(url) {
-            let known = path.canonicalize().map(|full| full.display().to_string());
-            if let Some(place) = known.ok().and_then(|full| self.known(&full)) {
-                return Ok(place);
+        let _ = config;
+        match StoreKind::of(&store.url) {
+            Some(StoreKind::Sqlite) => self.open_file(name, store, access),
+            #[cfg(feature = "postgres")]
+            Some(StoreKind::Postgres) => {
+                let opened = postgres::open(store, access).await;
+                Ok(Arc::new(opened.map_err(|error| {
+                    located(name, &mask(store.url.expose()), error)
+                })?))
             }
-            let opened = sqlite::open(&path, access);
-            let (database, made) =
-                opened.map_err(|error| located(name, &path.display().to_string(), error))?;
-            if made {
-                self.made.push(database.path().to_owned());
+            #[cfg(feature = "redis")]
+            Some(StoreKind::Redis) => {
+                let opened = redis::open(config, store).await;
+                Ok(Arc::new(opened.map_err(|error| {
+                    located(name, &mask(store.url.expose()), error)
+                })?))
             }
-            return Ok(Arc::new(database));
+            _ => Err(Error::new(
+                Code::ConfigInvalid,
+                format!("store {name}: its kind is not built into this binary"),
+            )),
         }
-        Err(Error::new(
-            Code::ConfigInvalid,
-            format!("store {name}: its kind is not built into this binary"),
-        ))
+    }
+
+    fn open_file(&mut self, name: &str, store: &Store, access: Access) -> Result<Arc<dyn Place>> {
+        let path = sqlite::path_of(store.url.expose()).unwrap_or_default();
+        let known = path.canonicalize().map(|full| full.display().to_string());
+        if let Some(place) = known.ok().and_then(|full| self.known(&full)) {
+            return Ok(place);
+        }
+        let opened = sqlite::open(&path, access);
+        let (database, made) = opened.map_err(|error| located(name, &path.display().to_string(), error))?;
+        if made {
+            self.made.push(database.path().to_owned());
+        }
+        Ok(Arc::new(database))
     }
 
     fn known(&self, described: &str) -> Option<Arc<dyn Place>> {

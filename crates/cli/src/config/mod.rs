@@ -38,6 +38,7 @@ pub use model::{
 pub use problem::{Origin, Problem, Problems};
 pub use reference::reference;
 pub use secret::Secret;
+pub(crate) use secret::mask;
 pub(crate) use suggest::nearest;
 
 /// A valid configuration, with where each of its values came from.

@@ -82,7 +82,7 @@ pub(super) fn rival(path: &[String]) -> Option<Path> {
 ///
 /// Masks too much rather than too little: everything from the first `:` of the authority to the last `@` goes, as a
 /// password may hold any character that its owner forgot to encode.
-pub(super) fn mask(text: &str) -> String {
+pub(crate) fn mask(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return mask_query(text);
     };

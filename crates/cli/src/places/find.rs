@@ -38,12 +38,24 @@ impl Places {
     pub(crate) async fn streams(&self) -> Result<Vec<Found<dyn Stream>>, Failure> {
         let mut all = Vec::new();
         for (store, place) in self.each() {
-            for name in place.catalog().await?.streams {
+            let mut names = place.catalog().await?.streams;
+            names.extend(self.forgotten(place, &names));
+            for name in names {
                 let it = place.stream(&name).await?;
                 all.push(found(store, &name, it));
             }
         }
         Ok(all)
+    }
+
+    /// Streams that are declared here, of a store that keeps nothing for certain.
+    fn forgotten(&self, place: &Arc<dyn Place>, listed: &[String]) -> Vec<String> {
+        let here = |store: &str| self.place(store).is_ok_and(|other| Arc::ptr_eq(other, place));
+        let declared = self
+            .declared
+            .iter()
+            .filter(|(store, name)| place.schema().is_none() && here(store) && !listed.contains(name));
+        declared.map(|(_, name)| name.clone()).collect()
     }
 
     /// Every consumer there is.

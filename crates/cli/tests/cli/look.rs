@@ -10,7 +10,7 @@ fn all_problems_of_a_configuration_come_at_once() {
     world.write(
         "tidegate.toml",
         format!(
-            "[store]\ndb = {{ url = \"postgres://u:{CANARY}@h/d\" }}\n[outbox.orders]\nstore = \"bd\"\nstream = \"orders\"\n\
+            "[store]\ndb = {{ url = \"nats://u:{CANARY}@h/d\" }}\n[outbox.orders]\nstore = \"bd\"\nstream = \"orders\"\n\
              ttl = \"10ms\"\nlanse = 64\n[stream.orders]\nstore = \"db\"\nretain = \"7\"\n"
         ),
     );

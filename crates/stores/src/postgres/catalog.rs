@@ -12,26 +12,17 @@ use super::columns::get;
 pub struct Catalog {
     /// Outboxes, with the settings they are opened with.
     pub outboxes: Vec<Settings>,
-    /// Consumers.
-    pub consumers: Vec<String>,
 }
 
 impl Catalog {
-    /// Reads the catalog. Two statements.
+    /// Reads the catalog. One statement.
     ///
     /// # Errors
     /// The database's.
     pub async fn read(db: &Database) -> Result<Self> {
-        let at = "catalog";
         let outboxes =
             "select lineage, name, lanes, archive from tidegate.outbox_settings order by name collate \"C\"";
-        let consumers = "select name from tidegate.consumer order by name collate \"C\"";
-        let tx = db.begin().await?;
-        let (outboxes, consumers) = (
-            tx.query(at, outboxes, &[]).await?,
-            tx.query(at, consumers, &[]).await?,
-        );
-        tx.roll_back();
+        let rows = db.query("catalog", outboxes, &[]).await?;
         let settings = |row| {
             Ok(Settings {
                 lineage: Lineage(get(row, 0)?),
@@ -41,8 +32,7 @@ impl Catalog {
             })
         };
         Ok(Self {
-            outboxes: outboxes.iter().map(settings).collect::<Result<_>>()?,
-            consumers: consumers.iter().map(|row| get(row, 0)).collect::<Result<_>>()?,
+            outboxes: rows.iter().map(settings).collect::<Result<_>>()?,
         })
     }
 }

@@ -35,7 +35,7 @@ fn every_key_is_listed_once_and_documented_in_one_line() {
 
 #[test]
 fn a_complete_file_is_explained_key_by_key_as_the_table_lists_them() {
-    let text = format!("{SHOP}[sweep.daily]\nstore = \"db\"\n");
+    let text = format!("{SHOP}[sweep.daily]\nstore = \"db\"\n[store.server]\nurl = \"postgres://db/shop\"\n");
     let explanation = accept(&file(&text)).explanation;
     let shown: BTreeSet<_> = explanation.iter().map(|value| value.doc).collect();
     let stands_alone = |kind: Kind| !matches!(kind, Kind::SecretFile | Kind::SecretVariable);

@@ -359,13 +359,14 @@ fn a_store_holds_only_what_its_kind_can() {
             "redis://cache",
             vec![
                 "tidegate.toml:7: outbox.orders.store = \"db\": must be a store of SQLite or Postgres: Redis cannot hold an outbox",
-                "tidegate.toml:15: consumer.billing.store = \"db\": must be a store of SQLite or Postgres: Redis cannot hold a consumer",
+                "tidegate.toml:15: consumer.billing.store = \"db\": must be a store of SQLite: Redis cannot hold a consumer yet",
             ],
         ),
         (
             "postgres://db",
             vec![
                 "tidegate.toml:11: stream.orders.store = \"db\": must be a store of SQLite or Redis: Postgres cannot hold a stream",
+                "tidegate.toml:15: consumer.billing.store = \"db\": must be a store of SQLite: Postgres cannot hold a consumer yet",
             ],
         ),
     ];
@@ -376,7 +377,14 @@ fn a_store_holds_only_what_its_kind_can() {
         "url = \"sqlite:shop.db\" }",
         "url = \"postgresql://db/shop\" }\ncache = { url = \"rediss://cache\" }",
     );
-    let both = with_set(pipeline, &["stream.orders.store=cache"]);
+    let both = with_set(
+        pipeline,
+        &[
+            "stream.orders.store=cache",
+            "store.log.url=sqlite:a.db",
+            "consumer.billing.store=log",
+        ],
+    );
     let loaded = accept(&both);
     assert_eq!(loaded.config.store["db"].postgres.schema, "tidegate");
 }
@@ -412,7 +420,11 @@ fn what_only_postgres_has_is_refused_elsewhere_and_checked_there() {
         let text = format!("\"postgres://db\", {given}");
         let sources = with_set(
             shop("\"sqlite:shop.db\"", &text),
-            &["store.log.url=sqlite:a.db", "stream.orders.store=log"],
+            &[
+                "store.log.url=sqlite:a.db",
+                "stream.orders.store=log",
+                "consumer.billing.store=log",
+            ],
         );
         let (key, value) = given.split_once(" = ").expect("a pair");
         assert_eq!(

@@ -1,0 +1,61 @@
+//! A Postgres database.
+
+use std::sync::Arc;
+
+use tidegate::Result;
+use tidegate::store::{BoxFuture, LeaseStore, OutboxStore};
+use tidegate::stores::postgres::lease::Leases;
+use tidegate::stores::postgres::outbox::{PostgresOutbox, Wanted};
+use tidegate::stores::postgres::{self, Database, OpenOptions, SCHEMA_VERSION};
+
+use super::Access;
+use super::place::{Catalog, Place};
+use crate::config::{Pooler, Store};
+
+/// Connects; adds or upgrades the tables where the command may.
+pub(super) async fn open(store: &Store, access: Access) -> Result<Database> {
+    let options = OpenOptions {
+        migrate: access == Access::Serve,
+        schema: store.postgres.schema.clone(),
+        connections: store.postgres.connections as usize,
+        pooler: store.postgres.pooler == Pooler::Transaction,
+        ..OpenOptions::default()
+    };
+    Database::open(store.url.expose(), options).await
+}
+
+impl Place for Database {
+    fn describe(&self) -> String {
+        self.place().to_owned()
+    }
+
+    fn schema(&self) -> Option<i64> {
+        Some(SCHEMA_VERSION)
+    }
+
+    fn ping(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(Database::ping(self))
+    }
+
+    fn catalog(&self) -> BoxFuture<'_, Result<Catalog>> {
+        Box::pin(async {
+            let postgres::Catalog { outboxes } = postgres::Catalog::read(self).await?;
+            Ok(Catalog {
+                outboxes,
+                ..Catalog::default()
+            })
+        })
+    }
+
+    fn leases(&self) -> Arc<dyn LeaseStore> {
+        Arc::new(Leases::new(self.clone()))
+    }
+
+    fn outbox(&self, name: &str, lanes: u16, archive: bool) -> BoxFuture<'_, Result<Arc<dyn OutboxStore>>> {
+        let name = name.to_owned();
+        Box::pin(async move {
+            let outbox = PostgresOutbox::open(self, &name, Wanted { lanes, archive }).await?;
+            Ok(Arc::new(outbox) as Arc<dyn OutboxStore>)
+        })
+    }
+}
