@@ -178,7 +178,7 @@ fn check_kinds(
         fits &= refuse_kinds(reader, store, all, &keys::STREAM_STORE, |it| &it.store, rule);
     }
     if let Ok(all) = consumer {
-        let rule = ("a consumer yet", &[Sqlite][..]);
+        let rule = ("a consumer", &[Sqlite, Postgres][..]);
         fits &= refuse_kinds(reader, store, all, &keys::CONSUMER_STORE, |it| &it.store, rule);
     }
     fits.then_some(()).ok_or(Noted)

@@ -3,14 +3,17 @@
 use std::sync::Arc;
 
 use tidegate::Result;
+use tidegate::inbox::Options;
 use tidegate::store::{BoxFuture, LeaseStore, OutboxStore};
+use tidegate::stores::postgres::inbox::{InboxOptions, PostgresInbox};
 use tidegate::stores::postgres::lease::Leases;
 use tidegate::stores::postgres::outbox::{PostgresOutbox, Wanted};
+use tidegate::stores::postgres::projection::PostgresProjection;
 use tidegate::stores::postgres::{self, Database, OpenOptions, SCHEMA_VERSION};
 
 use super::Access;
-use super::place::{Catalog, Place};
-use crate::config::{Pooler, Store};
+use super::place::{Catalog, Consumer, Inbox, Place, projection, table_error};
+use crate::config::{Pooler, Store, Table};
 
 /// Connects; adds or upgrades the tables where the command may.
 pub(super) async fn open(store: &Store, access: Access) -> Result<Database> {
@@ -39,10 +42,11 @@ impl Place for Database {
 
     fn catalog(&self) -> BoxFuture<'_, Result<Catalog>> {
         Box::pin(async {
-            let postgres::Catalog { outboxes } = postgres::Catalog::read(self).await?;
+            let postgres::Catalog { outboxes, consumers } = postgres::Catalog::read(self).await?;
             Ok(Catalog {
                 outboxes,
-                ..Catalog::default()
+                streams: Vec::new(),
+                consumers,
             })
         })
     }
@@ -56,6 +60,29 @@ impl Place for Database {
         Box::pin(async move {
             let outbox = PostgresOutbox::open(self, &name, Wanted { lanes, archive }).await?;
             Ok(Arc::new(outbox) as Arc<dyn OutboxStore>)
+        })
+    }
+
+    fn inbox(&self, name: &str) -> BoxFuture<'_, Result<Arc<dyn Inbox>>> {
+        let name = name.to_owned();
+        Box::pin(async move {
+            let inbox = PostgresInbox::open(self.clone(), &name, InboxOptions::default()).await?;
+            Ok(Arc::new(inbox) as Arc<dyn Inbox>)
+        })
+    }
+
+    fn consumer(&self, name: &str, rules: Options, table: &Table) -> BoxFuture<'_, Result<Consumer>> {
+        let (name, mapping) = (name.to_owned(), projection(table));
+        Box::pin(async move {
+            let opened = PostgresProjection::open(self, mapping).await;
+            let projection = opened.map_err(|error| table_error(&name, &self.describe(), error))?;
+            let options = InboxOptions {
+                rules,
+                ..InboxOptions::default()
+            };
+            let inbox = PostgresInbox::open(self.clone(), &name, options).await?;
+            let applier = Arc::new(inbox.applier(projection));
+            Ok((Arc::new(inbox) as Arc<dyn Inbox>, applier as _))
         })
     }
 }

@@ -64,15 +64,15 @@ async fn a_daemon_stopped_beyond_its_ttl_does_no_harm_when_it_wakes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_killed_database_comes_back_and_nothing_is_lost_or_doubled() {
+async fn killed_databases_come_back_and_nothing_is_lost_or_doubled() {
     let world = World::new("", "").await;
     let _daemons = (world.daemon(), world.daemon());
     let producers = Producers::start(&world.service, 4, 40);
-    for _ in 0..3 {
+    for server in [&world.service, &world.follower, &world.service, &world.follower] {
         producers.more(150).await;
-        world.service.kill();
+        server.kill();
         tokio::time::sleep(Duration::from_millis(200)).await;
-        world.service.restart();
+        server.restart();
     }
     producers.more(100).await;
     producers.end().await;
@@ -107,8 +107,10 @@ async fn a_flush_without_an_archive_declares_exactly_what_is_lost_and_consumers_
     producers.end().await;
     world.settle().await;
     // The follower is locked while events are published and lost.
-    let lock = world.follower();
-    lock.execute_batch("begin immediate").unwrap();
+    let lock = connect(&world.follower).await;
+    lock.batch_execute("begin; lock table orders_copy in access exclusive mode")
+        .await
+        .unwrap();
     let producers = Producers::start(&world.service, 4, 8);
     producers.more(100).await;
     producers.end().await;
@@ -121,8 +123,7 @@ async fn a_flush_without_an_archive_declares_exactly_what_is_lost_and_consumers_
     producers.more(100).await;
     producers.end().await;
     until_published(&world).await;
-    lock.execute_batch("rollback").unwrap();
-    drop(lock);
+    lock.batch_execute("rollback").await.unwrap();
     let deadline = tokio::time::Instant::now() + SOON;
     loop {
         let lag = world.ok(&["consumer", "lag", "copy", "--json"]);

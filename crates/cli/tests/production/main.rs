@@ -1,4 +1,4 @@
-//! A service's Postgres, a Redis, a SQLite file that follows, and two daemons: the whole, through faults.
+//! A service's Postgres, a Redis, another Postgres that follows, and two daemons: the whole, through faults.
 
 // Helpers are tests too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

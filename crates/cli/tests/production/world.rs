@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tidegate_conformance::testbed::{Postgres, Redis};
@@ -19,17 +18,20 @@ const SERVICE: &str = "
 ";
 /// `applied` keeps every version that a row ever had, in the order of application.
 const FOLLOWER: &str = "
-    create table orders_copy (id text primary key, total integer not null, version integer not null);
-    create table applied (seq integer primary key, id text, total integer, version integer);
-    create trigger noted_new after insert on orders_copy
-      begin insert into applied (id, total, version) values (new.id, new.total, new.version); end;
-    create trigger noted_change after update on orders_copy
-      begin insert into applied (id, total, version) values (new.id, new.total, new.version); end;
+    create table orders_copy (id text primary key, total bigint not null, version bigint not null);
+    create table applied (seq bigint generated always as identity primary key, id text, total bigint, version bigint);
+    create function note() returns trigger language plpgsql as $$
+    begin
+      insert into applied (id, total, version) values (new.id, new.total, new.version);
+      return null;
+    end $$;
+    create trigger note after insert or update on orders_copy for each row execute function note();
 ";
 
 /// The servers, the configuration, and the daemons that run.
 pub(crate) struct World {
     pub(crate) service: Postgres,
+    pub(crate) follower: Postgres,
     pub(crate) redis: Redis,
     dir: TempDir,
 }
@@ -37,11 +39,16 @@ pub(crate) struct World {
 impl World {
     /// `outbox` and `stream` are further lines of their sections.
     pub(crate) async fn new(outbox: &str, stream: &str) -> Self {
-        let (service, redis) = (Postgres::start(), Redis::start());
+        let (service, follower, redis) = (Postgres::start(), Postgres::start(), Redis::start());
         connect(&service).await.batch_execute(SERVICE).await.unwrap();
+        connect(&follower).await.batch_execute(FOLLOWER).await.unwrap();
         let dir = TempDir::new().unwrap();
-        let world = Self { service, redis, dir };
-        world.follower().execute_batch(FOLLOWER).unwrap();
+        let world = Self {
+            service,
+            follower,
+            redis,
+            dir,
+        };
         std::fs::write(world.file(), world.configuration(outbox, stream)).unwrap();
         world.ok(&["migrate"]);
         world
@@ -52,7 +59,7 @@ impl World {
             r#"
 [store]
 service = {{ url = "{}" }}
-follower = {{ url = "sqlite:follower.db" }}
+follower = {{ url = "{}" }}
 cache = {{ url = "{}" }}
 [outbox.orders]
 store = "service"
@@ -73,15 +80,9 @@ table = {{ name = "orders_copy", key = "id", version = "version", columns = {{ t
 listen = "127.0.0.1:0"
 "#,
             self.service.url(),
+            self.follower.url(),
             self.redis.url()
         )
-    }
-
-    /// A connection of the user's own to the database that follows.
-    pub(crate) fn follower(&self) -> Connection {
-        let connection = Connection::open(self.dir.path().join("follower.db")).unwrap();
-        connection.busy_timeout(SOON).unwrap();
-        connection
     }
 
     fn file(&self) -> PathBuf {
@@ -135,10 +136,13 @@ listen = "127.0.0.1:0"
 
     /// Waits until the follower equals the service, and checks that no row ever went back.
     pub(crate) async fn settle(&self) {
-        let (service, follower) = (connect(&self.service).await, self.follower());
+        let (service, follower) = (connect(&self.service).await, connect(&self.follower).await);
         let began = Instant::now();
         loop {
-            let (left, right) = (orders(&service).await, copy(&follower));
+            let (left, right) = (
+                rows(&service, "orders").await,
+                rows(&follower, "orders_copy").await,
+            );
             if left == right {
                 break;
             }
@@ -153,7 +157,7 @@ listen = "127.0.0.1:0"
             );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        never_back(&follower);
+        never_back(&follower).await;
     }
 }
 
@@ -195,27 +199,18 @@ pub(crate) async fn connect(server: &Postgres) -> Client {
     client
 }
 
-type Row = (String, i64, i64);
-
-async fn orders(client: &Client) -> Vec<Row> {
-    let query = "select id, total, version from orders order by id collate \"C\"";
-    let rows = client.query(query, &[]).await.unwrap();
+async fn rows(client: &Client, table: &str) -> Vec<(String, i64, i64)> {
+    let query = format!("select id, total, version from {table} order by id collate \"C\"");
+    let rows = client.query(&query, &[]).await.unwrap();
     rows.iter()
         .map(|row| (row.get(0), row.get(1), row.get(2)))
         .collect()
 }
 
-fn copy(follower: &Connection) -> Vec<Row> {
-    let query = "select id, total, version from orders_copy order by id";
-    let mut statement = follower.prepare(query).unwrap();
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-    rows.unwrap().collect::<Result<_, _>>().unwrap()
-}
-
-/// Of each row, versions came in rising order, none twice.
-fn never_back(follower: &Connection) {
+/// Of each row, every version came once and in rising order.
+async fn never_back(follower: &Client) {
     let query = "select count(*) from (
-        select version <= lag(version) over (partition by id order by seq) as back from applied) where back";
-    let back: i64 = follower.query_row(query, [], |row| row.get(0)).unwrap();
+        select version <= lag(version) over (partition by id order by seq) as back from applied) v where back";
+    let back: i64 = follower.query_one(query, &[]).await.unwrap().get(0);
     assert_eq!(back, 0, "rows that went back or were applied twice");
 }

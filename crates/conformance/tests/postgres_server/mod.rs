@@ -18,7 +18,7 @@ pub(crate) struct Server {
 }
 
 #[derive(Debug, Clone, Default)]
-struct TestClock(Clock);
+pub(crate) struct TestClock(pub(crate) Clock);
 
 impl postgres::Clock for TestClock {
     fn now(&self) -> Timestamp {

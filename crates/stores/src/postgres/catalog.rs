@@ -12,10 +12,12 @@ use super::columns::get;
 pub struct Catalog {
     /// Outboxes, with the settings they are opened with.
     pub outboxes: Vec<Settings>,
+    /// Consumers.
+    pub consumers: Vec<String>,
 }
 
 impl Catalog {
-    /// Reads the catalog. One statement.
+    /// Reads the catalog. Two statements.
     ///
     /// # Errors
     /// The database's.
@@ -31,8 +33,11 @@ impl Catalog {
                 archive: get(row, 3)?,
             })
         };
+        let consumers = "select name from tidegate.consumer order by name collate \"C\"";
+        let names = db.query("catalog", consumers, &[]).await?;
         Ok(Self {
             outboxes: rows.iter().map(settings).collect::<Result<_>>()?,
+            consumers: names.iter().map(|row| get(row, 0)).collect::<Result<_>>()?,
         })
     }
 }

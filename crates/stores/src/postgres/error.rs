@@ -114,3 +114,26 @@ pub(super) fn code_of_state(state: &str) -> Code {
         },
     }
 }
+
+/// The database is to blame for the error of a handler's statement, not the data.
+pub(super) fn is_infrastructure(error: &tokio_postgres::Error) -> bool {
+    let Some(state) = error.code().map(SqlState::code) else {
+        // Without an answer; a value that the driver could not convert is the handler's.
+        return error.is_closed()
+            || std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+    };
+    matches!(state.get(..2), Some("08" | "40" | "53" | "57" | "58"))
+        || matches!(state, "25006" | "55P03" | "XX001" | "XX002")
+}
+
+/// A constraint that is checked at commit refused the transaction.
+pub(super) fn is_constraint(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    let driver = source.and_then(|source| source.downcast_ref::<Driver>());
+    driver.is_some_and(|driver| {
+        driver
+            .sqlstate
+            .as_deref()
+            .is_some_and(|state| state.starts_with("23"))
+    })
+}

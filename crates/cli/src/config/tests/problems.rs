@@ -359,14 +359,13 @@ fn a_store_holds_only_what_its_kind_can() {
             "redis://cache",
             vec![
                 "tidegate.toml:7: outbox.orders.store = \"db\": must be a store of SQLite or Postgres: Redis cannot hold an outbox",
-                "tidegate.toml:15: consumer.billing.store = \"db\": must be a store of SQLite: Redis cannot hold a consumer yet",
+                "tidegate.toml:15: consumer.billing.store = \"db\": must be a store of SQLite or Postgres: Redis cannot hold a consumer",
             ],
         ),
         (
             "postgres://db",
             vec![
                 "tidegate.toml:11: stream.orders.store = \"db\": must be a store of SQLite or Redis: Postgres cannot hold a stream",
-                "tidegate.toml:15: consumer.billing.store = \"db\": must be a store of SQLite: Postgres cannot hold a consumer yet",
             ],
         ),
     ];

@@ -1,5 +1,5 @@
 -- KEYS: entries, meta. ARGV: incarnation if there is none, cursor, limit, bytes, then the lanes, if only these.
--- Answers: incarnation, last id, scanned id, entries as id, lane, number, chain, event.
+-- Answers: incarnation, last id, scanned id, entries as id, lane, number, chain, event; and 1 when it stopped early, to hold the server no longer.
 redis.call('HSETNX', KEYS[2], 'incarnation', ARGV[1])
 local last = '0-0'
 if redis.call('EXISTS', KEYS[1]) == 1 then
@@ -12,8 +12,12 @@ if #ARGV > 4 then
   for at = 5, #ARGV do wanted[ARGV[at]] = true end
 end
 local limit, bytes, looked = tonumber(ARGV[3]), tonumber(ARGV[4]), 0
-local scanned, found = ARGV[2], {}
-while #found < limit and (#found == 0 or bytes > 0) and looked < 10000 do
+local scanned, found, early = ARGV[2], {}, 0
+while #found < limit and (#found == 0 or bytes > 0) do
+  if looked >= 5000 then
+    early = 1
+    break
+  end
   local page = redis.call('XRANGE', KEYS[1], '(' .. scanned, '+', 'COUNT', 64)
   if #page == 0 then
     -- Nothing more of any lane: all of it is scanned.
@@ -31,4 +35,4 @@ while #found < limit and (#found == 0 or bytes > 0) and looked < 10000 do
     end
   end
 end
-return {redis.call('HGET', KEYS[2], 'incarnation'), last, scanned, found}
+return {redis.call('HGET', KEYS[2], 'incarnation'), last, scanned, found, early}

@@ -16,7 +16,7 @@ const PAGE: u32 = 1000;
 /// Id, lane, number, chain, event.
 type Raw = (String, String, String, String, Vec<u8>);
 
-/// One round trip.
+/// One round trip for each 5,000 entries that are looked at.
 pub(super) async fn page(
     inner: &Inner,
     after: EntryId,
@@ -24,10 +24,40 @@ pub(super) async fn page(
     limit: u32,
     bytes_max: usize,
 ) -> Result<Page> {
-    let keys = [inner.keys.entries.as_str(), &inner.keys.meta];
-    let mut call = inner.scripts.read.call(&keys);
     // Redis does not understand what stands behind the greatest id.
     let after = after.min(EntryId(u64::MAX, u64::MAX).before());
+    let (mut page, mut early) = part(inner, after, lanes, limit, bytes_max).await?;
+    while early {
+        let found = u32::try_from(page.entries.len()).unwrap_or(u32::MAX);
+        let room = bytes_max.saturating_sub(bytes(&page));
+        if found >= limit || (found > 0 && room == 0) {
+            break;
+        }
+        let (next, again) = part(inner, page.scanned, lanes, limit - found, room).await?;
+        if next.incarnation != page.incarnation {
+            break;
+        }
+        page.entries.extend(next.entries);
+        (page.scanned, page.last, early) = (next.scanned, next.last, again);
+    }
+    Ok(page)
+}
+
+fn bytes(page: &Page) -> usize {
+    let payload = |entry: &Entry| entry.event.as_ref().map_or(0, |event| event.payload.len());
+    page.entries.iter().map(payload).sum()
+}
+
+/// One round trip; whether it stopped early.
+async fn part(
+    inner: &Inner,
+    after: EntryId,
+    lanes: Option<&[LaneId]>,
+    limit: u32,
+    bytes_max: usize,
+) -> Result<(Page, bool)> {
+    let keys = [inner.keys.entries.as_str(), &inner.keys.meta];
+    let mut call = inner.scripts.read.call(&keys);
     // No lane is called this.
     let none = lanes.is_some_and(<[_]>::is_empty).then_some("-");
     call.arg(fresh())
@@ -40,14 +70,15 @@ pub(super) async fn page(
     }
     let mut connection = inner.db.connection();
     let read = inner.scripts.read.run(&mut connection, &call).await;
-    let (incarnation, last, scanned, entries): (String, String, String, Vec<Raw>) =
+    let (incarnation, last, scanned, entries, early): (String, String, String, Vec<Raw>, u8) =
         read.map_err(error::map("reading a stream"))?;
-    Ok(Page {
+    let page = Page {
         incarnation: uuid(&incarnation)?,
         entries: entries.iter().map(entry).collect::<Result<_>>()?,
         scanned: id(&scanned)?,
         last: id(&last)?,
-    })
+    };
+    Ok((page, early == 1))
 }
 
 fn entry((at, of, n, hash, event): &Raw) -> Result<Entry> {

@@ -1,0 +1,1 @@
+select coalesce(current_setting('tidegate.apply', true), '') = $1

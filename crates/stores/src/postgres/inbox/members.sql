@@ -1,0 +1,1 @@
+select member, label, seen, ttl from tidegate.consumer_member where consumer = $1

@@ -1,0 +1,1 @@
+delete from tidegate.inbox_attempt where consumer = $1

@@ -1,0 +1,1 @@
+delete from tidegate.consumer_lane where consumer = $1

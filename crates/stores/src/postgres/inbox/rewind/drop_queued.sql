@@ -1,0 +1,1 @@
+delete from tidegate.inbox_parked_event where consumer = $1 and lineage = $2 and lane = $3 and n > $4
