@@ -1,6 +1,5 @@
 //! Values as Postgres keeps them: unsigned numbers as bigint, ids as uuid, times as bigint microseconds since 1970.
 
-use tidegate_core::lane::{LaneId, Lineage};
 use tidegate_core::lease::{Nonce, Token};
 use tidegate_core::stream::Chain;
 use tidegate_core::{Code, Error, Result, Uuid};
@@ -46,14 +45,6 @@ pub(super) fn chain(row: &Row, index: usize) -> Result<Chain> {
             Code::StoreCorrupt,
             format!("a chain has {} bytes; it must have 16", bytes.len()),
         )
-    })
-}
-
-/// A lane from two columns: lineage as uuid, slot as smallint.
-pub(super) fn lane(row: &Row, lineage: usize, slot: usize) -> Result<LaneId> {
-    Ok(LaneId {
-        lineage: Lineage(get(row, lineage)?),
-        slot: self::slot(row, slot)?,
     })
 }
 

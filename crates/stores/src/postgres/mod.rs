@@ -8,8 +8,6 @@
 //! # Which clock
 //! The server's (`clock_timestamp()`), unless [`OpenOptions::clock`] gives another.
 
-#![allow(dead_code)] // Until every noun is here.
-
 mod bell;
 mod catalog;
 mod columns;
