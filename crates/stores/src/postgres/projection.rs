@@ -3,7 +3,10 @@
 //! Rows travel as one JSON list; the server gives each value its column's type. A value that does not fit is the
 //! event's: the search for it runs smaller and smaller batches.
 
-use serde_json::{Map, Value};
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+use serde_json::value::RawValue;
 use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
 use tidegate_core::inbox::projection::{Projection, Run};
 use tidegate_core::inbox::{Delivered, Verdict};
@@ -11,6 +14,7 @@ use tidegate_core::{Code, Error, Result};
 use tokio_postgres::types::Type;
 
 use super::Database;
+use super::columns::get;
 use super::inbox::{HandlerError, PostgresTx};
 
 /// Writes events to a table as [`Projection`] declares.
@@ -19,6 +23,8 @@ pub struct PostgresProjection {
     projection: Projection,
     upsert: String,
     delete: String,
+    /// Columns of the types json and jsonb.
+    json: HashSet<String>,
 }
 
 impl PostgresProjection {
@@ -29,10 +35,11 @@ impl PostgresProjection {
     /// [`Code::OptionsInvalid`] listing every invalid name, or naming the table; the database's.
     pub async fn open(db: &Database, projection: Projection) -> Result<Self> {
         projection.validate()?;
-        let this = Self {
+        let mut this = Self {
             upsert: upsert(&projection),
             delete: delete(&projection),
             projection,
+            json: HashSet::new(),
         };
         let tx = db.begin().await?;
         for text in [&this.upsert, &this.delete] {
@@ -40,6 +47,12 @@ impl PostgresProjection {
             let tried = tx.execute_typed(text, &[(&"[]", Type::TEXT)]).await;
             tried.map_err(|error| this.refused(&error))?;
         }
+        let table = quoted_table(&this.projection.table);
+        let sql = include_str!("projection/json_columns.sql");
+        let columns = tx
+            .query("reading a table's columns", sql, &[(&table, Type::TEXT)])
+            .await?;
+        this.json = columns.iter().map(|row| get(row, 0)).collect::<Result<_>>()?;
         tx.roll_back();
         Ok(this)
     }
@@ -87,10 +100,27 @@ impl PostgresProjection {
     }
 
     fn objects(&self, rows: Vec<Vec<Value>>) -> serde_json::Result<String> {
-        let named = |row: Vec<Value>| -> Map<String, Value> {
-            self.projection.names().map(str::to_owned).zip(row).collect()
-        };
-        serde_json::to_string(&rows.into_iter().map(named).collect::<Vec<_>>())
+        let cell = |(name, value): (&str, Value)| Ok((name.to_owned(), self.cell(name, &value)?));
+        let object = |row: Vec<Value>| self.projection.names().zip(row).map(cell).collect();
+        let objects = rows
+            .into_iter()
+            .map(object)
+            .collect::<serde_json::Result<Vec<BTreeMap<String, Box<RawValue>>>>>()?;
+        serde_json::to_string(&objects)
+    }
+}
+
+impl PostgresProjection {
+    /// An object or a list comes as its text; a column for JSON receives it as what it is, number by number.
+    fn cell(&self, name: &str, value: &Value) -> serde_json::Result<Box<RawValue>> {
+        if let Value::String(text) = value
+            && text.starts_with(['{', '['])
+            && self.json.contains(name)
+            && let Ok(nested) = RawValue::from_string(text.clone())
+        {
+            return Ok(nested);
+        }
+        serde_json::value::to_raw_value(value)
     }
 }
 
