@@ -43,6 +43,9 @@ pub(crate) struct Places {
     by_store: BTreeMap<String, Arc<dyn Place>>,
     /// Declared streams and their stores: a server that forgot everything does not list them.
     declared: Vec<(String, String)>,
+    /// First part of every key in Redis.
+    #[cfg_attr(not(feature = "redis"), allow(dead_code))]
+    namespace: String,
     /// Files that were made.
     pub(crate) made: Vec<PathBuf>,
 }
@@ -54,6 +57,7 @@ impl Places {
             declared: streams
                 .map(|(name, stream)| (stream.store.clone(), name.clone()))
                 .collect(),
+            namespace: config.namespace.clone(),
             ..Self::default()
         }
     }
@@ -62,7 +66,7 @@ impl Places {
     pub(crate) async fn open(config: &Config, access: Access) -> Result<Self, Failure> {
         let mut places = Self::knowing(config);
         for (name, store) in &config.store {
-            places.add(config, name, store, access).await?;
+            places.add(name, store, access).await?;
         }
         Ok(places)
     }
@@ -83,7 +87,7 @@ impl Places {
         for (name, store) in &config.store {
             // An outbox that is not declared can be in any of them.
             if declared.is_empty() || declared.contains(name.as_str()) {
-                places.add(config, name, store, access).await?;
+                places.add(name, store, access).await?;
             }
         }
         Ok(places)
@@ -126,42 +130,26 @@ impl Places {
         self.each().filter_map(of).collect()
     }
 
-    async fn add(&mut self, config: &Config, name: &str, store: &Store, access: Access) -> Result<()> {
-        let place = self.open_one(config, name, store, access).await?;
+    async fn add(&mut self, name: &str, store: &Store, access: Access) -> Result<()> {
+        let place = self.open_one(name, store, access).await?;
         // Two names of one place share it.
         let place = self.known(&place.describe()).unwrap_or(place);
         self.by_store.insert(name.to_owned(), place);
         Ok(())
     }
 
-    async fn open_one(
-        &mut self,
-        config: &Config,
-        name: &str,
-        store: &Store,
-        access: Access,
-    ) -> Result<Arc<dyn Place>> {
-        let _ = config;
+    async fn open_one(&mut self, name: &str, store: &Store, access: Access) -> Result<Arc<dyn Place>> {
+        let at = |error| located(name, &mask(store.url.expose()), error);
         match StoreKind::of(&store.url) {
             Some(StoreKind::Sqlite) => self.open_file(name, store, access),
             #[cfg(feature = "postgres")]
-            Some(StoreKind::Postgres) => {
-                let opened = postgres::open(store, access).await;
-                Ok(Arc::new(opened.map_err(|error| {
-                    located(name, &mask(store.url.expose()), error)
-                })?))
-            }
+            Some(StoreKind::Postgres) => Ok(Arc::new(postgres::open(store, access).await.map_err(at)?)),
             #[cfg(feature = "redis")]
-            Some(StoreKind::Redis) => {
-                let opened = redis::open(config, store).await;
-                Ok(Arc::new(opened.map_err(|error| {
-                    located(name, &mask(store.url.expose()), error)
-                })?))
-            }
-            _ => Err(Error::new(
+            Some(StoreKind::Redis) => Ok(Arc::new(redis::open(&self.namespace, store).await.map_err(at)?)),
+            _ => Err(at(Error::new(
                 Code::ConfigInvalid,
-                format!("store {name}: its kind is not built into this binary"),
-            )),
+                "its kind is not built into this binary",
+            ))),
         }
     }
 

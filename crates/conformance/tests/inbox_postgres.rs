@@ -196,6 +196,11 @@ impl World for Postgres<'_> {
         // Begin and commit are not among them.
         Some(self.database.statements() + 2 * self.database.commits())
     }
+
+    /// One look more, at what the handler left of the transaction.
+    fn apply_cost(&self) -> u64 {
+        5
+    }
 }
 
 /// Exit status of a doomed process, unlike any of the test harness.

@@ -9,7 +9,7 @@ use tidegate_conformance::inbox::{LANES, ME, NOW, TTL, lane};
 use tidegate_core::dead_letter::Filter;
 use tidegate_core::inbox::handler::Handler;
 use tidegate_core::inbox::projection::{Column, Projection};
-use tidegate_core::inbox::{Applied, Batch, LaneBatch, Position};
+use tidegate_core::inbox::{Applied, Batch, LaneBatch, Position, Retry};
 use tidegate_core::lane::Hold;
 use tidegate_core::lease::Token;
 use tidegate_core::store::{Applier as _, DeadLetters as _, InboxStore as _};
@@ -102,6 +102,11 @@ impl World {
             .collect()
     }
 
+    async fn keys(&self) -> Vec<String> {
+        let key = |[key, ..]: [String; 4]| key.trim_start_matches("k:").to_owned();
+        self.parked().await.into_iter().map(key).collect()
+    }
+
     async fn text(&self, query: &str) -> Option<String> {
         let rows = self.server.own().await.query(query, &[]).await.unwrap();
         rows.first().and_then(|row| row.get(0))
@@ -167,55 +172,88 @@ async fn what_the_database_is_to_blame_for_blames_no_event() {
         assert_eq!((applied.counts.applied, applied.counts.parked), (0, 0), "{state}");
     }
     assert_eq!(world.parked().await.len(), 0);
+    // Class 40 is not all of it: a constraint is the data's.
+    let applied = world
+        .apply(each(async |tx, _| {
+            let raise = "do $$ begin raise exception 'no' using errcode = '40002'; end $$";
+            tx.batch_execute(raise).await?;
+            Ok(())
+        }))
+        .await;
+    assert_eq!((applied.pause.is_some(), applied.counts.parked), (false, 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_error_that_a_handler_swallows_applies_nothing() {
+async fn an_error_that_a_handler_swallows_parks_its_event_and_no_other() {
     let mut world = World::new("create table account (id text primary key)").await;
-    for key in ["a", "b"] {
+    for key in ["a", "bad", "b"] {
         world.publish(row(key, "1"));
     }
     let applied = world
         .apply(each(async |tx, event| {
             let key = event.event.key.as_deref();
             tx.execute("insert into account values ($1)", &[&key]).await?;
-            if key == Some("a") {
+            if key == Some("bad") {
                 // The server has ended the transaction; a commit would be answered like one that was done.
                 let _ = tx.execute("insert into account values ($1)", &[&key]).await;
             }
             Ok(())
         }))
         .await;
-    let accounts = world.text("select count(*)::text from account").await.unwrap();
-    let hw = world
-        .text("select hw::text from tidegate.consumer_lane where lane = 0")
-        .await
-        .unwrap();
-    let parked = world.parked().await.len();
-    // Whoever is blamed: effect and position agree.
-    assert_eq!(
-        accounts.parse::<u64>().unwrap() + parked as u64,
-        hw.parse::<u64>().unwrap(),
-        "{applied:?}"
-    );
+    assert!(applied.pause.is_none(), "{applied:?}");
+    assert_eq!((applied.counts.applied, applied.counts.parked), (2, 1));
+    assert_eq!(world.keys().await, ["bad"]);
+    let accounts = "select string_agg(id, ',' order by id) from account";
+    assert_eq!(world.text(accounts).await.unwrap(), "a,b");
 }
 
+/// What it committed by itself stands; the event waits, and is never lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_handler_that_ends_the_transaction_moves_no_position() {
-    let mut world = World::new("create table account (id text primary key)").await;
-    world.publish(row("a", "1"));
-    let applied = world
-        .apply(each(async |tx, _| {
-            tx.batch_execute("rollback; begin").await?;
-            Ok(())
-        }))
-        .await;
-    assert_eq!(applied.pause.map(|error| error.code()), Some(Code::HandlerFailed));
-    let hw = world
-        .text("select hw::text from tidegate.consumer_lane where lane = 0")
-        .await
-        .unwrap();
-    assert_eq!(hw, "0");
+async fn a_handler_that_ends_the_transaction_parks_the_event_and_no_retry_loses_it() {
+    for ending in ["rollback", "commit", "rollback; begin", "commit; begin"] {
+        let mut world = World::new("create table account (id text primary key)").await;
+        for key in ["a", "bad", "b"] {
+            world.publish(row(key, "1"));
+        }
+        let handler = || {
+            each(async move |tx, event| {
+                let key = event.event.key.as_deref();
+                if key == Some("bad") {
+                    tx.batch_execute(ending).await?;
+                } else {
+                    // What an early commit made durable comes again.
+                    let sql = "insert into account values ($1) on conflict do nothing";
+                    tx.execute(sql, &[&key]).await?;
+                }
+                Ok(())
+            })
+        };
+        let applied = world.apply(handler()).await;
+        assert!(applied.pause.is_none(), "{ending}: {applied:?}");
+        assert_eq!(
+            (applied.counts.applied, applied.counts.parked),
+            (2, 1),
+            "{ending}"
+        );
+        assert_eq!(world.keys().await, ["bad"], "{ending}");
+        let request = Retry {
+            failures_max: 16,
+            member: ME,
+            lanes: vec![(lane(0), world.token)],
+            now: NOW.after(TTL),
+        };
+        let retried = world.inbox.applier(handler()).retry(request).await.unwrap();
+        assert_eq!(retried.counts.applied, 0, "{ending}: {retried:?}");
+        assert_eq!(world.keys().await, ["bad"], "{ending}");
+        let events = "select count(*)::text from tidegate.inbox_parked_event";
+        assert_eq!(world.text(events).await.unwrap(), "1", "{ending}");
+        let accounts = "select string_agg(id, ',' order by id) from account";
+        let accounts = world.text(accounts).await.unwrap();
+        assert_eq!(accounts, "a,b", "{ending}");
+        for books in world.inbox.books().await.unwrap() {
+            assert_eq!(books.ledger.sum(), books.hw.cast_signed(), "{ending}");
+        }
+    }
 }
 
 async fn projection(world: &World, columns: &[&str], version: Option<&str>) -> PostgresProjection {
@@ -241,6 +279,10 @@ async fn a_projection_gives_values_the_types_of_their_columns() {
         r#"{"at":"2026-01-31T12:00:00Z","open":true,"total":"12345678901234567890.12","tags":{"a":[1,2]},"note":"x\"y"}"#,
     ));
     world.publish(row(
+        "digits",
+        r#"{"at":null,"open":null,"total":12345678901234567890.123456789,"tags":null,"note":null}"#,
+    ));
+    world.publish(row(
         "bad",
         r#"{"at":"no time","open":true,"total":1,"tags":null,"note":null}"#,
     ));
@@ -250,7 +292,11 @@ async fn a_projection_gives_values_the_types_of_their_columns() {
     ));
     let columns = ["at", "open", "total", "tags", "note"];
     let applied = world.apply(projection(&world, &columns, None).await).await;
-    assert_eq!((applied.counts.applied, applied.counts.parked), (2, 1));
+    assert_eq!((applied.counts.applied, applied.counts.parked), (3, 1));
+    let digits = world
+        .text("select total::text from account where id = 'digits'")
+        .await;
+    assert_eq!(digits.unwrap(), "12345678901234567890.123456789");
     let parked = world.parked().await;
     assert_eq!((parked[0][1].as_str(), parked[0][2].as_str()), ("data", "22007"));
     assert!(!parked[0][3].contains("no time"), "{:?}", parked[0]);
@@ -301,6 +347,17 @@ async fn a_projection_is_checked_against_its_table() {
             .unwrap_err();
         assert_eq!(error.code(), Code::OptionsInvalid, "{error}");
     }
+    let own = Projection {
+        table: "tidegate.sweep".into(),
+        key: "name".into(),
+        columns: vec![Column::new("version", "version")],
+        version: None,
+    };
+    let error = PostgresProjection::open(&world.server.database, own)
+        .await
+        .unwrap_err();
+    assert_eq!(error.code(), Code::OptionsInvalid);
+    assert!(error.context().contains("Tidegate"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -234,25 +234,36 @@ fn h003_a_handler_that_ends_the_transaction_parks_the_event() {
     for key in ["a", "bad", "b"] {
         world.publish(draft(key, 1));
     }
-    let applied = world.apply(each(|db, event| {
-        let key = event.event.key.as_deref().unwrap_or_default();
-        db.execute("insert into account (id) values (?1)", [key])?;
-        if key == "bad" {
-            db.execute_batch("rollback")?;
-        }
-        Ok(())
-    }));
+    let handler = || {
+        each(|db, event| {
+            let key = event.event.key.as_deref().unwrap_or_default();
+            db.execute("insert into account (id) values (?1)", [key])?;
+            if key == "bad" {
+                db.execute_batch("rollback")?;
+            }
+            Ok(())
+        })
+    };
+    let parked = [("k:bad".into(), "handler".into(), "transaction ended".into())];
+    let applied = world.apply(handler());
     assert!(applied.pause.is_none(), "{applied:?}");
-    assert_eq!(
-        world.parked(),
-        [("k:bad".into(), "handler".into(), "transaction ended".into())]
-    );
+    assert_eq!(world.parked(), parked);
     let ids: Vec<String> = world
         .rows("select id, balance from account order by id")
         .into_iter()
         .map(|r| r.0)
         .collect();
     assert_eq!(ids, ["a", "b"]);
+    let request = Retry {
+        failures_max: 16,
+        member: ME,
+        lanes: vec![(lane(0), world.token)],
+        now: NOW.after(TTL),
+    };
+    let retried = block_on(world.inbox.applier(handler()).retry(request)).unwrap();
+    assert_eq!((retried.counts.applied, world.parked()), (0, parked.into()));
+    let waiting = world.rows("select key, n from tidegate_inbox_parked_event");
+    assert_eq!(waiting.len(), 1);
 }
 
 /// A full disk blames nobody: the consumer pauses, and applies when there is room.

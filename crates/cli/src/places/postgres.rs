@@ -29,7 +29,10 @@ pub(super) async fn open(store: &Store, access: Access) -> Result<Database> {
 
 impl Place for Database {
     fn describe(&self) -> String {
-        self.place().to_owned()
+        match self.schema() {
+            "tidegate" => self.place().to_owned(),
+            schema => format!("{}, schema {schema}", self.place()),
+        }
     }
 
     fn schema(&self) -> Option<i64> {

@@ -9,12 +9,12 @@ use tidegate::stores::redis::lease::Leases;
 use tidegate::stores::redis::{Database, OpenOptions, RedisStream};
 
 use super::place::{Catalog, Place, Stream};
-use crate::config::{Config, Store};
+use crate::config::Store;
 
 /// Connects. Keys carry the namespace.
-pub(super) async fn open(config: &Config, store: &Store) -> Result<Database> {
+pub(super) async fn open(namespace: &str, store: &Store) -> Result<Database> {
     let options = OpenOptions {
-        prefix: config.namespace.clone(),
+        prefix: namespace.to_owned(),
         ..OpenOptions::default()
     };
     Database::open(store.url.expose(), options).await

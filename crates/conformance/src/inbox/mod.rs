@@ -53,6 +53,11 @@ pub trait World {
 
     /// Statements executed so far, the handlers' own excluded; `None` where there is no such thing.
     fn statements(&self) -> Option<u64>;
+
+    /// Statements of an apply with one call of a handler: begin, lock, advance, commit.
+    fn apply_cost(&self) -> u64 {
+        4
+    }
 }
 
 /// What the handler does with each event.

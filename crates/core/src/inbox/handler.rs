@@ -212,12 +212,17 @@ async fn guarded<Tx: InboxTx, H: Handler<Tx> + ?Sized>(
     tx: &mut Tx,
     events: &[Delivered],
 ) -> Verdict {
-    match caught(handler, tx, events).await {
-        Verdict::Applied if !tx.is_open() => Verdict::Failed {
+    let verdict = caught(handler, tx, events).await;
+    if !matches!(verdict, Verdict::Applied) {
+        return verdict;
+    }
+    match tx.is_open().await {
+        Ok(true) => Verdict::Applied,
+        Ok(false) => Verdict::Failed {
             index: None,
             failure: ended_early(),
         },
-        verdict => verdict,
+        Err(error) => Verdict::Infrastructure(error),
     }
 }
 
@@ -249,7 +254,7 @@ fn ended_early() -> Failure {
     Failure {
         class: Class::Handler,
         fingerprint: "transaction ended".into(),
-        message: "the handler ended the transaction it was given".into(),
+        message: "the handler ended the transaction it was given, or left it failed".into(),
     }
 }
 

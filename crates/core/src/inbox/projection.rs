@@ -12,8 +12,6 @@ mod payload;
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
-
 use crate::error::{Code, Error, Result};
 use crate::event::Event;
 use crate::inbox::{Class, Delivered, Failure};
@@ -55,12 +53,37 @@ impl Column {
     }
 }
 
+/// What a column is to hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cell {
+    /// Nothing.
+    Null,
+    /// A truth value.
+    Bool(bool),
+    /// A whole number of 64 bits with a sign.
+    Integer(i64),
+    /// Any other number, as it was written.
+    Number(String),
+    /// A text without NUL.
+    Text(String),
+    /// An object or a list, as JSON without white space between tokens.
+    Json(String),
+}
+
+/// Which numbers a database takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Numbers {
+    /// Integers and floats of 64 bits: others are their event's fault.
+    Bits64,
+    /// Whatever fits the column, which the database decides.
+    Any,
+}
+
 /// Events that follow each other: a key is in one of the two lists, once.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Run {
-    /// Rows to write: the key, the columns in order, and the version where there is a column for it. Objects and lists
-    /// are JSON text.
-    pub upserts: Vec<Vec<Value>>,
+    /// Rows to write: the key, the columns in order, and the version where there is a column for it.
+    pub upserts: Vec<Vec<Cell>>,
     /// Keys to delete, with the version of the deletion.
     pub deletes: Vec<(String, Option<i64>)>,
 }
@@ -122,10 +145,10 @@ impl Projection {
     ///
     /// # Errors
     /// The index of the first event that cannot be a row, and why; no value is in it.
-    pub fn rows(&self, events: &[Delivered]) -> Result<Rows, (usize, Failure)> {
+    pub fn rows(&self, events: &[Delivered], numbers: Numbers) -> Result<Rows, (usize, Failure)> {
         let roots: Vec<&str> = self.columns.iter().map(Column::root).collect();
         let row = |(index, delivered): (usize, &Delivered)| {
-            let row = self.row(&delivered.event, &roots);
+            let row = self.row(&delivered.event, &roots, numbers);
             row.map_err(|failure| (index, failure))
         };
         events
@@ -136,7 +159,7 @@ impl Projection {
             .map(Rows)
     }
 
-    fn row(&self, event: &Event, roots: &[&str]) -> Result<Row, Failure> {
+    fn row(&self, event: &Event, roots: &[&str], numbers: Numbers) -> Result<Row, Failure> {
         let Some(key) = event.key.clone() else {
             return Err(decode("no key", "the event has no key"));
         };
@@ -145,7 +168,7 @@ impl Projection {
         }
         let values = match event.header("op") {
             Some("delete") => None,
-            _ => Some(self.values(event, roots)?),
+            _ => Some(self.values(event, roots, numbers)?),
         };
         Ok(Row {
             key,
@@ -154,7 +177,7 @@ impl Projection {
         })
     }
 
-    fn values(&self, event: &Event, roots: &[&str]) -> Result<Vec<Value>, Failure> {
+    fn values(&self, event: &Event, roots: &[&str], numbers: Numbers) -> Result<Vec<Cell>, Failure> {
         let found = payload::fields(&event.payload, roots).map_err(|e| {
             let text = format!(
                 "the payload is not a JSON object: line {}, column {}",
@@ -164,7 +187,7 @@ impl Projection {
             decode("not a JSON object", text)
         })?;
         let root = |column: &Column| roots.iter().position(|root| *root == column.root());
-        let value = |column: &Column| column.value(root(column).and_then(|place| found[place]));
+        let value = |column: &Column| column.value(root(column).and_then(|place| found[place]), numbers);
         self.columns.iter().map(value).collect()
     }
 }
@@ -213,7 +236,7 @@ struct Row {
     key: String,
     version: Option<i64>,
     /// `None`: delete.
-    values: Option<Vec<Value>>,
+    values: Option<Vec<Cell>>,
 }
 
 impl Row {
@@ -221,7 +244,10 @@ impl Row {
     fn is_like(&self, other: &Row) -> bool {
         match (&self.values, &other.values) {
             (None, None) => true,
-            (Some(mine), Some(others)) => mine.iter().zip(others).all(|(a, b)| same_type(a, b)),
+            (Some(mine), Some(others)) => {
+                let kind = std::mem::discriminant::<Cell>;
+                mine.iter().zip(others).all(|(a, b)| kind(a) == kind(b))
+            }
             _ => false,
         }
     }
@@ -229,13 +255,6 @@ impl Row {
     /// A row is only replaced by a higher version.
     fn replaces(&self, earlier: &Row) -> bool {
         self.version.is_none() || self.version > earlier.version
-    }
-}
-
-fn same_type(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a.is_f64() == b.is_f64(),
-        _ => std::mem::discriminant(a) == std::mem::discriminant(b),
     }
 }
 
@@ -253,9 +272,9 @@ impl Run {
             return self.deletes.push((row.key, row.version));
         };
         let mut all = Vec::with_capacity(values.len() + 2);
-        all.push(Value::from(row.key));
+        all.push(Cell::Text(row.key));
         all.extend(values);
-        all.extend(row.version.map(Value::from));
+        all.extend(row.version.map(Cell::Integer));
         self.upserts.push(all);
     }
 }
@@ -325,14 +344,28 @@ mod tests {
     }
 
     fn failure(events: &[Delivered]) -> (usize, String) {
-        let (index, failure) = projection().rows(events).unwrap_err();
+        let (index, failure) = projection().rows(events, Numbers::Bits64).unwrap_err();
         (index, failure.fingerprint)
     }
 
+    fn text(text: &str) -> Cell {
+        Cell::Text(text.into())
+    }
+
+    fn shown(cell: &Cell) -> String {
+        match cell {
+            Cell::Integer(whole) => whole.to_string(),
+            Cell::Number(text) | Cell::Text(text) | Cell::Json(text) => text.clone(),
+            Cell::Null | Cell::Bool(_) => format!("{cell:?}"),
+        }
+    }
+
     /// The second column of a run of one event.
-    fn balance(json: &str) -> Result<Value, (usize, Failure)> {
+    fn balance(json: &str) -> Result<Cell, (usize, Failure)> {
         let payload = format!(r#"{{"owner": {{"name": "x"}}, "balance": {json}}}"#);
-        let mut runs = projection().rows(&[event("a", &payload)])?.runs(false);
+        let mut runs = projection()
+            .rows(&[event("a", &payload)], Numbers::Bits64)?
+            .runs(false);
         Ok(runs[0].upserts[0].remove(2))
     }
 
@@ -344,8 +377,8 @@ mod tests {
             event("a", &full("x", 3)),
             event("c", &full("z", 4)),
         ];
-        let row = |key, owner, balance| vec![json!(key), json!(owner), json!(balance)];
-        let runs = projection().rows(&events).unwrap().runs(false);
+        let row = |key, owner, balance| vec![text(key), text(owner), Cell::Integer(balance)];
+        let runs = projection().rows(&events, Numbers::Bits64).unwrap().runs(false);
         let rows: Vec<_> = runs.into_iter().map(|run| run.upserts).collect();
         assert_eq!(
             rows,
@@ -360,12 +393,12 @@ mod tests {
     fn folded(events: &[Delivered], version: bool) -> Vec<Vec<String>> {
         let mut projection = projection();
         projection.version = version.then(|| "version".into());
-        let rows = projection.rows(events).unwrap();
+        let rows = projection.rows(events, Numbers::Bits64).unwrap();
         let show = |run: &Run| {
             let written = run
                 .upserts
                 .iter()
-                .map(|row| format!("{}={}", row[0].as_str().unwrap(), row[2]));
+                .map(|row| format!("{}={}", shown(&row[0]), shown(&row[2])));
             let deleted = run.deletes.iter().map(|(key, _)| format!("-{key}"));
             written.chain(deleted).collect()
         };
@@ -418,9 +451,9 @@ mod tests {
             deletion("a"),
             event("b", &full("y", 2)),
         ];
-        let runs = projection().rows(&events).unwrap().runs(false);
+        let runs = projection().rows(&events, Numbers::Bits64).unwrap().runs(false);
         let keys = |run: &Run| {
-            let written = run.upserts.iter().map(|row| row[0].as_str().unwrap().to_owned());
+            let written = run.upserts.iter().map(|row| shown(&row[0]));
             let deleted = run.deletes.iter().map(|(key, _)| format!("-{key}"));
             written.chain(deleted).collect::<Vec<_>>()
         };
@@ -437,12 +470,16 @@ mod tests {
         );
         let null = event("b", r#"{"owner": {"name": null}, "balance": 1}"#);
         assert_eq!(
-            projection().rows(&[null]).unwrap().runs(true)[0].upserts[0][1],
-            Value::Null
+            projection().rows(&[null], Numbers::Bits64).unwrap().runs(true)[0].upserts[0][1],
+            Cell::Null
         );
         let mut optional = projection();
         optional.columns[0].optional = true;
-        assert!(optional.rows(&[event("b", r#"{"balance": 1}"#)]).is_ok());
+        assert!(
+            optional
+                .rows(&[event("b", r#"{"balance": 1}"#)], Numbers::Bits64)
+                .is_ok()
+        );
     }
 
     #[test]
@@ -458,7 +495,7 @@ mod tests {
     #[test]
     fn integers_beyond_64_bits_and_nul_characters_are_refused() {
         for whole in [i64::MIN, -1, 0, i64::MAX] {
-            assert_eq!(balance(&whole.to_string()), Ok(json!(whole)));
+            assert_eq!(balance(&whole.to_string()), Ok(Cell::Integer(whole)));
         }
         let beyond = [
             "9223372036854775808",
@@ -471,17 +508,26 @@ mod tests {
             assert!(!failure.message.contains(json), "{failure:?}");
         }
         for real in ["9223372036854775808.0", "1e30", "0.1"] {
-            assert_eq!(balance(real), Ok(json!(real.parse::<f64>().unwrap())));
+            assert_eq!(balance(real), Ok(Cell::Number(real.into())));
         }
         let nul = event("a", r#"{"owner": {"name": "x\u0000y"}, "balance": 1}"#);
         assert_eq!(failure(&[nul]), (0, "NUL in owner.name".into()));
     }
 
     #[test]
+    fn where_any_number_is_taken_it_is_kept_as_it_was_written() {
+        for number in ["9223372036854775808", "12345678901234567890.123456789", "1e400"] {
+            let payload = format!(r#"{{"owner": {{"name": "x"}}, "balance": {number}}}"#);
+            let rows = projection().rows(&[event("a", &payload)], Numbers::Any).unwrap();
+            assert_eq!(rows.runs(false)[0].upserts[0][2], Cell::Number(number.into()));
+        }
+    }
+
+    #[test]
     fn lists_and_objects_are_their_text_and_numbers_inside_are_kept() {
         let json = r#"{ "b" : [1, 99999999999999999999, " \" ] "], "a": {} }"#;
         let text = r#"{"b":[1,99999999999999999999," \" ] "],"a":{}}"#;
-        assert_eq!(balance(json), Ok(json!(text)));
+        assert_eq!(balance(json), Ok(Cell::Json(text.into())));
     }
 
     #[test]
@@ -492,8 +538,8 @@ mod tests {
             nested(100_000),
             nested(100_000)
         );
-        assert!(projection().rows(&[event("a", &other)]).is_ok());
-        assert_eq!(balance(&nested(127)), Ok(json!(nested(127))));
+        assert!(projection().rows(&[event("a", &other)], Numbers::Bits64).is_ok());
+        assert_eq!(balance(&nested(127)), Ok(Cell::Json(nested(127))));
         for levels in [128, 100_000] {
             let (_, failure) = balance(&nested(levels)).unwrap_err();
             assert_eq!(
@@ -511,10 +557,12 @@ mod tests {
         versioned.version = Some("version".into());
         let mut known = event("a", &full("x", 1));
         known.event.version = Some(i64::MAX);
-        let runs = versioned.rows(&[known]).unwrap().runs(true);
-        let row = vec![json!("a"), json!("x"), json!(1), json!(i64::MAX)];
+        let runs = versioned.rows(&[known], Numbers::Bits64).unwrap().runs(true);
+        let row = vec![text("a"), text("x"), Cell::Integer(1), Cell::Integer(i64::MAX)];
         assert_eq!(runs[0].upserts, vec![row]);
-        let (_, failure) = versioned.rows(&[event("a", &full("x", 1))]).unwrap_err();
+        let (_, failure) = versioned
+            .rows(&[event("a", &full("x", 1))], Numbers::Bits64)
+            .unwrap_err();
         assert_eq!(failure.fingerprint, "no version");
     }
 

@@ -81,9 +81,10 @@ pub trait InboxTx {
     /// tenures did so and left no result, this one included.
     async fn attempt(&mut self, lane: LaneId, n: u64, token: Token) -> Result<u32>;
 
-    /// False: the handler ended the transaction behind our back, for example with `INSERT OR ROLLBACK`.
-    fn is_open(&self) -> bool {
-        true
+    /// False: the handler ended the transaction behind our back, for example with `INSERT OR ROLLBACK`, or left it
+    /// failed. Asked after each call of a handler.
+    async fn is_open(&mut self) -> Result<bool> {
+        Ok(true)
     }
 
     /// Forgets the attempts at event `n`: they had a result.

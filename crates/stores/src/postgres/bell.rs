@@ -1,88 +1,34 @@
-//! Wakes those who wait for a change: one connection that listens, for all of them.
-//!
-//! The connection only reads and is never in a transaction. It is made when somebody first waits, and again when it is
-//! lost. A bell is a hint: who waits is woken once a second at the latest.
+//! Listens to what a database is told by NOTIFY, on a connection of its own that is never in a transaction.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
+use tidegate_core::Result;
 use tidegate_core::store::BoxFuture;
-use tokio::sync::{oneshot, watch};
 use tokio_postgres::AsyncMessage;
 
-use super::Database;
+use super::db::Dial;
+use super::error;
+use crate::listener::{Listener, Rings};
 
-/// Longest wait for a ring that does not come.
-const AT_LEAST: Duration = Duration::from_secs(1);
 /// Where nobody can listen: behind a pooler.
 const POLL: Duration = Duration::from_millis(50);
-/// Pause before another try to connect.
-const AGAIN: Duration = Duration::from_secs(1);
 
-#[derive(Debug)]
-pub(super) struct Bell {
-    rings: Arc<watch::Sender<u64>>,
-    started: AtomicBool,
-    /// Dropped with the bell: the listener ends then.
-    end: std::sync::Mutex<Option<oneshot::Sender<()>>>,
+/// Resolves at the next notification, or ring of this process, from the call on.
+pub(super) fn rung(listener: &Listener, dial: &Dial, pooler: bool) -> BoxFuture<'static, ()> {
+    if pooler {
+        return Box::pin(tokio::time::sleep(POLL));
+    }
+    let dial = dial.clone();
+    listener.rung(move |rings| {
+        let dial = dial.clone();
+        async move {
+            let _ = hear(&dial, &rings).await;
+        }
+    })
 }
 
-impl Default for Bell {
-    fn default() -> Self {
-        Self {
-            rings: Arc::new(watch::Sender::new(0)),
-            started: AtomicBool::new(false),
-            end: std::sync::Mutex::new(None),
-        }
-    }
-}
-
-impl Bell {
-    /// Wakes those who wait in this process.
-    pub(super) fn ring(&self) {
-        self.rings.send_modify(|rings| *rings = rings.wrapping_add(1));
-    }
-
-    /// Resolves at the next ring from the call on.
-    pub(super) fn rung(&self, db: &Database) -> BoxFuture<'static, ()> {
-        if db.options().pooler {
-            return Box::pin(tokio::time::sleep(POLL));
-        }
-        self.listen(db);
-        let mut rings = self.rings.subscribe();
-        Box::pin(async move {
-            let _ = tokio::time::timeout(AT_LEAST, rings.changed()).await;
-        })
-    }
-
-    fn listen(&self, db: &Database) {
-        if self.started.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let (end, ended) = oneshot::channel();
-        if let Ok(mut slot) = self.end.lock() {
-            *slot = Some(end);
-        }
-        let (dial, rings) = (db.dial(), Arc::clone(&self.rings));
-        let listening = async move {
-            loop {
-                let _ = hear(&dial, &rings).await;
-                tokio::time::sleep(AGAIN).await;
-            }
-        };
-        tokio::spawn(async move {
-            tokio::select! {
-                () = listening => {}
-                _ = ended => {}
-            }
-        });
-    }
-}
-
-/// Rings for each notification, until the connection is lost.
-async fn hear(dial: &super::db::Dial, rings: &watch::Sender<u64>) -> tidegate_core::Result<()> {
+async fn hear(dial: &Dial, rings: &Rings) -> Result<()> {
     let (client, mut connection) = dial.connect().await?;
     let mut messages = stream::poll_fn(move |cx| connection.poll_message(cx));
     let text = format!("listen {}", dial.channel());
@@ -91,13 +37,13 @@ async fn hear(dial: &super::db::Dial, rings: &watch::Sender<u64>) -> tidegate_co
     loop {
         tokio::select! {
             done = &mut listening, if !heard => {
-                done.map_err(super::error::map("listening"))?;
+                done.map_err(error::map("listening"))?;
                 heard = true;
                 // Whatever was said before is not repeated.
-                rings.send_modify(|rings| *rings = rings.wrapping_add(1));
+                rings.ring();
             }
             message = messages.next() => match message {
-                Some(Ok(AsyncMessage::Notification(_))) => rings.send_modify(|rings| *rings = rings.wrapping_add(1)),
+                Some(Ok(AsyncMessage::Notification(_))) => rings.ring(),
                 Some(Ok(_)) => {}
                 Some(Err(_)) | None => return Ok(()),
             },

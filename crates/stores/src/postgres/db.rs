@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::str::FromStr as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime};
@@ -18,8 +18,8 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, Connection, Row, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::bell::Bell;
-use super::{error, schema, tls};
+use super::{bell, error, schema, tls};
+use crate::listener::Listener;
 
 /// The schema of the statements as they are written.
 const SCHEMA: &str = "tidegate";
@@ -129,7 +129,7 @@ pub struct Database(Arc<Inner>);
 struct Inner {
     pool: Pool,
     dial: Dial,
-    bell: Bell,
+    listener: Listener,
     begin: String,
     begin_by_index: String,
     options: OpenOptions,
@@ -188,7 +188,7 @@ impl Database {
                 timeout: options.connect_timeout,
                 channel: channel_of(&options.schema),
             },
-            bell: Bell::default(),
+            listener: Listener::default(),
             options,
             stats: Stats::default(),
         }));
@@ -212,14 +212,14 @@ impl Database {
 
     async fn begin_by(&self, text: &str) -> Result<Tx> {
         let client = self.client().await?;
-        let mut tx = Tx {
+        let tx = Tx {
             client: Some(client),
             db: self.clone(),
-            broken: false,
+            broken: AtomicBool::new(false),
         };
         // Sent now, answered before the first statement; when it fails, every statement of the transaction fails.
         if let Some(Err(e)) = tx.batch_execute(text).now_or_never() {
-            tx.broken = true;
+            tx.broken.store(true, Ordering::Relaxed);
             return Err(error::map("begin")(e));
         }
         Ok(tx)
@@ -239,19 +239,14 @@ impl Database {
         }
     }
 
-    /// What makes connections outside the pool.
-    pub(super) fn dial(&self) -> Dial {
-        self.0.dial.clone()
-    }
-
     /// Resolves at the next change that was told, from the call on.
     pub(super) fn rung(&self) -> BoxFuture<'static, ()> {
-        self.0.bell.rung(self)
+        bell::rung(&self.0.listener, &self.0.dial, self.0.options.pooler)
     }
 
     /// Wakes those who wait in this process.
     pub fn ring(&self) {
-        self.0.bell.ring();
+        self.0.listener.ring();
     }
 
     /// What is listened to.
@@ -331,7 +326,8 @@ impl Database {
 pub struct Tx {
     client: Option<Object>,
     db: Database,
-    broken: bool,
+    /// A statement is still under way: the connection is of no more use.
+    broken: AtomicBool,
 }
 
 impl fmt::Debug for Tx {
@@ -352,37 +348,32 @@ impl Deref for Tx {
 impl Tx {
     /// Runs a statement of this crate.
     pub(super) async fn query(&self, at: &'static str, sql: &str, params: &[Typed<'_>]) -> Result<Vec<Row>> {
-        self.db.0.stats.statement();
-        let work = self.object().map(|client| run(client, &self.db, sql, params));
-        let Some(work) = work else {
-            return Err(Error::new(Code::Internal, "the transaction has ended"));
-        };
-        match tokio::time::timeout(self.db.patience(), work).await {
-            Ok(rows) => rows.map_err(error::map(at)),
-            Err(_) => Err(error::timed_out(at, Effect::NotApplied)),
-        }
+        let client = self.object()?;
+        self.in_time(at, run(client, &self.db, sql, params)).await
     }
 
     /// Runs a statement of this crate; returns how many rows it changed.
     pub(super) async fn execute(&self, at: &'static str, sql: &str, params: &[Typed<'_>]) -> Result<u64> {
-        self.db.0.stats.statement();
-        let Some(client) = self.object() else {
-            return Err(Error::new(Code::Internal, "the transaction has ended"));
-        };
-        let work = execute(client, &self.db, sql, params);
-        match tokio::time::timeout(self.db.patience(), work).await {
-            Ok(count) => count.map_err(error::map(at)),
-            Err(_) => Err(error::timed_out(at, Effect::NotApplied)),
-        }
+        let client = self.object()?;
+        self.in_time(at, execute(client, &self.db, sql, params)).await
     }
 
     /// Runs a script without parameters.
     pub(super) async fn batch(&self, at: &'static str, text: &str) -> Result<()> {
+        self.in_time(at, self.batch_execute(text)).await
+    }
+
+    async fn in_time<T>(
+        &self,
+        at: &'static str,
+        work: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T> {
         self.db.0.stats.statement();
-        match tokio::time::timeout(self.db.patience(), self.batch_execute(text)).await {
-            Ok(done) => done.map_err(error::map(at)),
-            Err(_) => Err(error::timed_out(at, Effect::NotApplied)),
-        }
+        let Ok(done) = tokio::time::timeout(self.db.patience(), work).await else {
+            self.broken.store(true, Ordering::Relaxed);
+            return Err(error::timed_out(at, Effect::NotApplied));
+        };
+        done.map_err(error::map(at))
     }
 
     /// Makes it durable. Only after a statement of this crate that succeeded: the server answers a commit of a failed
@@ -393,17 +384,13 @@ impl Tx {
     pub(super) async fn commit(mut self, at: &'static str) -> Result<()> {
         self.db.0.stats.commits.fetch_add(1, Ordering::Relaxed);
         let committed = tokio::time::timeout(self.db.patience(), self.batch_execute("commit")).await;
-        match committed {
-            Ok(Ok(())) => {
-                drop(self.client.take());
-                Ok(())
-            }
-            Ok(Err(e)) => Err(error::map_committing(at)(e)),
-            Err(_) => {
-                self.broken = true;
-                Err(error::timed_out(at, Effect::Unknown))
-            }
-        }
+        let Ok(committed) = committed else {
+            self.broken.store(true, Ordering::Relaxed);
+            return Err(error::timed_out(at, Effect::Unknown));
+        };
+        committed.map_err(error::map_committing(at))?;
+        drop(self.client.take());
+        Ok(())
     }
 
     /// Undoes it; costs no waiting.
@@ -416,8 +403,9 @@ impl Tx {
         self.db.text(sql)
     }
 
-    fn object(&self) -> Option<&Object> {
-        self.client.as_ref()
+    fn object(&self) -> Result<&Object> {
+        let ended = || Error::new(Code::Internal, "the transaction has ended");
+        self.client.as_ref().ok_or_else(ended)
     }
 }
 
@@ -427,7 +415,8 @@ impl Drop for Tx {
             return;
         };
         // The first poll queues the message before any later statement of this connection; the answer is not needed.
-        let sent = !self.broken
+        let broken = self.broken.load(Ordering::Relaxed);
+        let sent = !broken
             && client
                 .batch_execute("rollback")
                 .now_or_never()

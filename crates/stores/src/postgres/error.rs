@@ -115,25 +115,31 @@ pub(super) fn code_of_state(state: &str) -> Code {
     }
 }
 
-/// The database is to blame for the error of a handler's statement, not the data.
+/// The database is to blame for the error of a handler's statement, not the data. A value that the driver could not
+/// convert is the handler's.
 pub(super) fn is_infrastructure(error: &tokio_postgres::Error) -> bool {
     let Some(state) = error.code().map(SqlState::code) else {
-        // Without an answer; a value that the driver could not convert is the handler's.
-        return error.is_closed()
-            || std::error::Error::source(error).is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
+        let source = std::error::Error::source(error);
+        return error.is_closed() || source.is_some_and(<dyn std::error::Error>::is::<std::io::Error>);
     };
-    matches!(state.get(..2), Some("08" | "40" | "53" | "57" | "58"))
-        || matches!(state, "25006" | "55P03" | "XX001" | "XX002")
+    matches!(state.get(..2), Some("08" | "53" | "57" | "58"))
+        || matches!(
+            state,
+            "25006" | "40001" | "40003" | "40P01" | "55P03" | "XX001" | "XX002"
+        )
 }
 
 /// A constraint that is checked at commit refused the transaction.
 pub(super) fn is_constraint(error: &Error) -> bool {
-    let source = std::error::Error::source(error);
-    let driver = source.and_then(|source| source.downcast_ref::<Driver>());
-    driver.is_some_and(|driver| {
-        driver
-            .sqlstate
-            .as_deref()
-            .is_some_and(|state| state.starts_with("23"))
-    })
+    state_of(error).is_some_and(|state| state.starts_with("23"))
+}
+
+/// An earlier statement of the transaction failed.
+pub(super) fn is_aborted(error: &Error) -> bool {
+    state_of(error) == Some("25P02")
+}
+
+fn state_of(error: &Error) -> Option<&str> {
+    let driver = std::error::Error::source(error)?.downcast_ref::<Driver>()?;
+    driver.sqlstate.as_deref()
 }

@@ -1,8 +1,8 @@
 //! The inbox in the database that holds the effects.
 //!
 //! # What an apply costs
-//! Lock, advance, commit, and the handler's own statements; one more when a lane has parked keys. Begin rides with the
-//! lock. Lists travel as one JSON parameter, so the number does not depend on lanes or events.
+//! Lock, advance, commit, and the handler's own statements; one more after each call of a handler, which looks whether it
+//! left the transaction open, and one when a lane has parked keys. Begin rides with the lock. Lists travel as one JSON parameter, so the number does not depend on lanes or events.
 //!
 //! # What to know
 //! An apply runs on a thread of its own for as long as it takes, so that handlers need not be `Send`. Dropping the
@@ -18,36 +18,29 @@ mod tx;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_core::dead_letter::redact::Redactor;
 use tidegate_core::inbox::apply::{apply, retry};
 use tidegate_core::inbox::handler::Handler;
 use tidegate_core::inbox::transaction::{Commit, InboxDb};
-use tidegate_core::inbox::{Applied, Batch, Options, Position, Retried, Retry, Rewind};
+use tidegate_core::inbox::{Applied, Batch, Position, Retried, Retry, Rewind};
 use tidegate_core::lane::{Held, Hold, LaneId};
 use tidegate_core::lease::{Nonce, Token};
 use tidegate_core::store::{Applier, BoxFuture, Doorbell, InboxStore, Positions};
 use tidegate_core::stream::{EntryId, Lost};
-use tidegate_core::{Code, Error, Result, Timestamp, limits};
+use tidegate_core::{Error, Result, Timestamp};
 use tokio::runtime::Handle;
 
 use super::Database;
 use super::columns::get;
 use super::typed::text;
 
-pub use handler::{HandlerError, batch, each};
+pub use crate::handler_error::HandlerError;
+pub use crate::options::InboxOptions;
+use crate::options::check_name;
+pub use handler::{batch, each};
 pub use tx::PostgresTx;
 
 /// How often waiting workers look for what people decided.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-
-/// How a [`PostgresInbox`] behaves.
-#[derive(Debug, Clone, Default)]
-pub struct InboxOptions {
-    /// What failures do.
-    pub rules: Options,
-    /// Applied to every message before it is stored, and to every payload before it is shown.
-    pub redactor: Redactor,
-}
 
 /// The inbox of one consumer; cheap to clone.
 #[derive(Debug, Clone)]
@@ -63,16 +56,7 @@ impl PostgresInbox {
     /// # Errors
     /// [`Code::OptionsInvalid`] for a name that is empty, longer than 63 bytes or not printable.
     pub async fn open(database: Database, name: &str, options: InboxOptions) -> Result<Self> {
-        let max = limits::NAME_BYTES_MAX;
-        if name.is_empty() || name.len() > max || name.contains(char::is_control) {
-            return Err(Error::new(
-                Code::OptionsInvalid,
-                format!(
-                    "the consumer's name has {} bytes; 1 to {max} without control characters are allowed",
-                    name.len()
-                ),
-            ));
-        }
+        check_name("consumer", name)?;
         let at = "opening a consumer";
         let find = "select id from tidegate.consumer where name = $1";
         let make = "insert into tidegate.consumer (name) values ($1)

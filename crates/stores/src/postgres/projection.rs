@@ -3,19 +3,18 @@
 //! Rows travel as one JSON list; the server gives each value its column's type. A value that does not fit is the
 //! event's: the search for it runs smaller and smaller batches.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
-use tidegate_core::inbox::projection::{Projection, Run};
+use tidegate_core::inbox::projection::{Cell, Numbers, Projection, Run};
 use tidegate_core::inbox::{Delivered, Verdict};
 use tidegate_core::{Code, Error, Result};
 use tokio_postgres::types::Type;
 
 use super::Database;
-use super::columns::get;
 use super::inbox::{HandlerError, PostgresTx};
+use super::typed::{string, text};
 
 /// Writes events to a table as [`Projection`] declares.
 #[derive(Debug, Clone)]
@@ -23,8 +22,6 @@ pub struct PostgresProjection {
     projection: Projection,
     upsert: String,
     delete: String,
-    /// Columns of the types json and jsonb.
-    json: HashSet<String>,
 }
 
 impl PostgresProjection {
@@ -35,11 +32,10 @@ impl PostgresProjection {
     /// [`Code::OptionsInvalid`] listing every invalid name, or naming the table; the database's.
     pub async fn open(db: &Database, projection: Projection) -> Result<Self> {
         projection.validate()?;
-        let mut this = Self {
+        let this = Self {
             upsert: upsert(&projection),
             delete: delete(&projection),
             projection,
-            json: HashSet::new(),
         };
         let tx = db.begin().await?;
         for text in [&this.upsert, &this.delete] {
@@ -47,13 +43,17 @@ impl PostgresProjection {
             let tried = tx.execute_typed(text, &[(&"[]", Type::TEXT)]).await;
             tried.map_err(|error| this.refused(&error))?;
         }
-        let table = quoted_table(&this.projection.table);
-        let sql = include_str!("projection/json_columns.sql");
-        let columns = tx
-            .query("reading a table's columns", sql, &[(&table, Type::TEXT)])
-            .await?;
-        this.json = columns.iter().map(|row| get(row, 0)).collect::<Result<_>>()?;
+        let sql = include_str!("projection/is_own.sql");
+        let (table, schema) = (quoted_table(&this.projection.table), db.schema());
+        let params = [string(&table), text(&schema)];
+        let rows = tx.query("looking at the table", sql, &params).await?;
         tx.roll_back();
+        if !rows.is_empty() {
+            return Err(Error::new(
+                Code::OptionsInvalid,
+                format!("projection into {table}: tables of Tidegate cannot be written"),
+            ));
+        }
         Ok(this)
     }
 
@@ -70,7 +70,7 @@ impl PostgresProjection {
     }
 
     async fn apply_all(&self, tx: &PostgresTx, events: &[Delivered]) -> Verdict {
-        let rows = match self.projection.rows(events) {
+        let rows = match self.projection.rows(events, Numbers::Any) {
             Ok(rows) => rows,
             Err((index, failure)) => {
                 return Verdict::Failed {
@@ -99,28 +99,14 @@ impl PostgresProjection {
         Ok(())
     }
 
-    fn objects(&self, rows: Vec<Vec<Value>>) -> serde_json::Result<String> {
-        let cell = |(name, value): (&str, Value)| Ok((name.to_owned(), self.cell(name, &value)?));
-        let object = |row: Vec<Value>| self.projection.names().zip(row).map(cell).collect();
+    fn objects(&self, rows: Vec<Vec<Cell>>) -> serde_json::Result<String> {
+        let cell = |(name, cell): (&str, Cell)| Ok((name.to_owned(), json(cell)?));
+        let object = |row: Vec<Cell>| self.projection.names().zip(row).map(cell).collect();
         let objects = rows
             .into_iter()
             .map(object)
             .collect::<serde_json::Result<Vec<BTreeMap<String, Box<RawValue>>>>>()?;
         serde_json::to_string(&objects)
-    }
-}
-
-impl PostgresProjection {
-    /// An object or a list comes as its text; a column for JSON receives it as what it is, number by number.
-    fn cell(&self, name: &str, value: &Value) -> serde_json::Result<Box<RawValue>> {
-        if let Value::String(text) = value
-            && text.starts_with(['{', '['])
-            && self.json.contains(name)
-            && let Ok(nested) = RawValue::from_string(text.clone())
-        {
-            return Ok(nested);
-        }
-        serde_json::value::to_raw_value(value)
     }
 }
 
@@ -131,6 +117,17 @@ impl Handler<PostgresTx> for PostgresProjection {
 
     fn apply<'a>(&'a self, tx: &'a mut PostgresTx, events: &'a [Delivered]) -> LocalBoxFuture<'a, Verdict> {
         Box::pin(self.apply_all(tx, events))
+    }
+}
+
+/// Numbers keep their digits, objects and lists are what they are.
+fn json(cell: Cell) -> serde_json::Result<Box<RawValue>> {
+    match cell {
+        Cell::Null => to_raw_value(&()),
+        Cell::Bool(yes) => to_raw_value(&yes),
+        Cell::Integer(whole) => to_raw_value(&whole),
+        Cell::Text(text) => to_raw_value(&text),
+        Cell::Number(raw) | Cell::Json(raw) => RawValue::from_string(raw),
     }
 }
 

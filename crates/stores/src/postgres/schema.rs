@@ -1,28 +1,18 @@
 //! The tables, one file per noun, and how a database gets them.
 
-use std::fmt::Write as _;
-
-use sha2::{Digest, Sha256};
 use tidegate_core::{Code, Error, Result};
 use tokio_postgres::types::Type;
 
 use super::columns::get;
 use super::db::{Database, Tx};
+pub use crate::migration::Migration;
+use crate::migration::admit;
 
 /// The schema this build knows.
 pub const VERSION: i64 = 1;
 
 const BOOKS: &str = include_str!("schema/schema.sql");
 const AT: &str = "migrating";
-
-/// One step from a version to the next.
-#[derive(Debug, Clone, Copy)]
-pub struct Migration {
-    /// The version after it.
-    pub version: i64,
-    /// Its statements, one text per noun.
-    pub parts: &'static [&'static str],
-}
 
 /// Every step, in order. A released step never changes.
 pub const MIGRATIONS: &[Migration] = &[Migration {
@@ -31,8 +21,6 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
         include_str!("schema/outbox.sql"),
         include_str!("schema/inbox.sql"),
         include_str!("schema/lease.sql"),
-        include_str!("schema/checkpoint.sql"),
-        include_str!("schema/dedupe.sql"),
         include_str!("schema/sweep.sql"),
     ],
 }];
@@ -47,27 +35,14 @@ pub fn roles_sql(schema: &str) -> String {
         .replace("schema tidegate ", &format!("schema {schema} "))
 }
 
-impl Migration {
-    /// First 16 hex digits of the SHA-256 of its text.
-    pub fn checksum(&self) -> String {
-        let mut hash = Sha256::new();
-        self.parts.iter().for_each(|part| hash.update(part));
-        let mut hex = String::with_capacity(16);
-        for byte in hash.finalize().iter().take(8) {
-            // Writing to a string cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-        }
-        hex
-    }
-
-    fn record(&self) -> String {
-        format!(
-            "insert into tidegate.schema (version, checksum, applied_at)\n  \
-             values ({}, '{}', (extract(epoch from clock_timestamp()) * 1000000)::bigint);\n",
-            self.version,
-            self.checksum()
-        )
-    }
+/// The statement that notes a step.
+fn record(step: &Migration) -> String {
+    format!(
+        "insert into tidegate.schema (version, checksum, applied_at)\n  \
+         values ({}, '{}', (extract(epoch from clock_timestamp()) * 1000000)::bigint);\n",
+        step.version,
+        step.checksum()
+    )
 }
 
 /// Everything `migrate` would run on an empty database, its own record of the version included.
@@ -79,7 +54,7 @@ pub fn sql() -> String {
             text.push_str(part);
         }
         text.push('\n');
-        text.push_str(&migration.record());
+        text.push_str(&record(migration));
     }
     text.push_str("\ncommit;\n");
     text
@@ -97,26 +72,10 @@ pub(super) async fn inspect(tx: &Tx) -> Result<Option<i64>> {
     let mut last = None;
     for row in tx.query(AT, applied, &[]).await? {
         let version = get(&row, 0)?;
-        admit(version, get(&row, 1)?)?;
+        admit(MIGRATIONS, version, get(&row, 1)?)?;
         last = Some(version);
     }
     Ok(last)
-}
-
-fn admit(version: i64, checksum: &str) -> Result<()> {
-    let Some(migration) = MIGRATIONS.iter().find(|m| m.version == version) else {
-        return Err(Error::new(
-            Code::SchemaNewer,
-            format!("the database has schema {version}; this build knows up to {VERSION}"),
-        ));
-    };
-    if migration.checksum() != checksum {
-        return Err(Error::new(
-            Code::SchemaNewer,
-            format!("schema {version} of the database was made by another build: the checksums differ"),
-        ));
-    }
-    Ok(())
 }
 
 /// Refuses a database that was not migrated to [`VERSION`].
@@ -157,7 +116,7 @@ pub(super) async fn migrate(db: &Database) -> Result<()> {
             text.push_str(part);
             text.push('\n');
         }
-        text.push_str(&migration.record());
+        text.push_str(&record(migration));
     }
     let text = tx.text(&text).into_owned();
     tx.batch(AT, &text).await?;

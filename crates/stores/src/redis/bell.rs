@@ -1,129 +1,59 @@
-//! Wakes waiters of a handle at a change by any process: one connection that only listens, for all of them.
-
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+//! Listens to appends by a read that blocks, and to channels, on a connection of its own.
 
 use futures_util::StreamExt as _;
-use redis::Client;
+use redis::aio::MultiplexedConnection;
+use redis::{Client, RedisResult};
 use tidegate_core::store::BoxFuture;
-use tokio::sync::{oneshot, watch};
 
 use super::db::blocking;
+use crate::listener::{AT_LEAST, Listener, Rings};
 
-/// Longest wait for a ring that does not come; also how long one read blocks.
-const AT_LEAST: Duration = Duration::from_secs(1);
-/// Pause before another try to connect.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// What a bell listens to.
-#[derive(Debug, Clone)]
-pub(super) enum Source {
-    /// Entries of the stream with this key.
-    Appends(String),
-    /// Messages of this channel.
-    Channel(String),
+/// Resolves at the next append to the stream with this key, from the call on.
+pub(super) fn appended(listener: &Listener, client: Client, key: &str) -> BoxFuture<'static, ()> {
+    let key = key.to_owned();
+    listener.rung(move |rings| {
+        let (client, key) = (client.clone(), key.clone());
+        async move {
+            let _ = hear_appends(&client, &key, &rings).await;
+        }
+    })
 }
 
-#[derive(Debug)]
-pub(super) struct Bell {
-    source: Source,
-    rings: Arc<watch::Sender<u64>>,
-    started: AtomicBool,
-    /// Dropped with the bell: the listener ends then.
-    end: std::sync::Mutex<Option<oneshot::Sender<()>>>,
+/// Resolves at the next message of the channel, from the call on.
+pub(super) fn told(listener: &Listener, client: Client, channel: &str) -> BoxFuture<'static, ()> {
+    let channel = channel.to_owned();
+    listener.rung(move |rings| {
+        let (client, channel) = (client.clone(), channel.clone());
+        async move {
+            let _ = hear_channel(&client, &channel, &rings).await;
+        }
+    })
 }
 
-impl Bell {
-    pub(super) fn new(source: Source) -> Self {
-        Self {
-            source,
-            rings: Arc::new(watch::Sender::new(0)),
-            started: AtomicBool::new(false),
-            end: std::sync::Mutex::new(None),
-        }
-    }
-
-    /// Resolves at the next ring from the call on.
-    pub(super) fn rung(&self, client: Client) -> BoxFuture<'static, ()> {
-        self.listen(client);
-        let mut rings = self.rings.subscribe();
-        Box::pin(async move {
-            let _ = tokio::time::timeout(AT_LEAST, rings.changed()).await;
-        })
-    }
-
-    fn listen(&self, client: Client) {
-        if self.started.swap(true, Ordering::AcqRel) {
-            return;
-        }
-        let (end, ended) = oneshot::channel();
-        if let Ok(mut slot) = self.end.lock() {
-            *slot = Some(end);
-        }
-        let (rings, source) = (Arc::clone(&self.rings), self.source.clone());
-        let listening = async move {
-            loop {
-                let _ = match &source {
-                    Source::Appends(key) => hear_appends(&client, key, &rings).await,
-                    Source::Channel(name) => hear_channel(&client, name, &rings).await,
-                };
-                tokio::time::sleep(AGAIN).await;
-            }
-        };
-        tokio::spawn(async move {
-            tokio::select! {
-                () = listening => {}
-                _ = ended => {}
-            }
-        });
-    }
-}
-
-/// Rings for each append, until the connection is lost.
-async fn hear_appends(client: &Client, entries: &str, rings: &watch::Sender<u64>) -> redis::RedisResult<()> {
+async fn hear_appends(client: &Client, key: &str, rings: &Rings) -> RedisResult<()> {
     let mut connection = blocking(client).await?;
     loop {
-        let last = last(&mut connection, entries).await?;
+        let last = last(&mut connection, key).await?;
         // Everything up to `last` was there before this ring.
-        rings.send_modify(|rings| *rings = rings.wrapping_add(1));
-        loop {
-            let read: redis::Value = redis::cmd("XREAD")
-                .arg("COUNT")
+        rings.ring();
+        let read = || {
+            let mut read = redis::cmd("XREAD");
+            read.arg("COUNT")
                 .arg(1)
                 .arg("BLOCK")
                 .arg(u64::try_from(AT_LEAST.as_millis()).unwrap_or(1000))
                 .arg("STREAMS")
-                .arg(entries)
-                .arg(&last)
-                .query_async(&mut connection)
-                .await?;
-            if read != redis::Value::Nil {
-                break;
-            }
-        }
+                .arg(key)
+                .arg(&last);
+            read
+        };
+        while read().query_async::<redis::Value>(&mut connection).await? == redis::Value::Nil {}
     }
 }
 
-/// Rings for each message, until the connection is lost.
-async fn hear_channel(client: &Client, name: &str, rings: &watch::Sender<u64>) -> redis::RedisResult<()> {
-    let mut channel = client.get_async_pubsub().await?;
-    channel.subscribe(name).await?;
-    let mut messages = channel.into_on_message();
-    // Whatever was said before is not repeated.
-    rings.send_modify(|rings| *rings = rings.wrapping_add(1));
-    while messages.next().await.is_some() {
-        rings.send_modify(|rings| *rings = rings.wrapping_add(1));
-    }
-    Ok(())
-}
-
-async fn last(
-    connection: &mut redis::aio::MultiplexedConnection,
-    entries: &str,
-) -> redis::RedisResult<String> {
+async fn last(connection: &mut MultiplexedConnection, key: &str) -> RedisResult<String> {
     let newest: Vec<(String, redis::Value)> = redis::cmd("XREVRANGE")
-        .arg(entries)
+        .arg(key)
         .arg("+")
         .arg("-")
         .arg("COUNT")
@@ -134,4 +64,16 @@ async fn last(
         .into_iter()
         .next()
         .map_or_else(|| "0-0".into(), |(id, _)| id))
+}
+
+async fn hear_channel(client: &Client, channel: &str, rings: &Rings) -> RedisResult<()> {
+    let mut subscribed = client.get_async_pubsub().await?;
+    subscribed.subscribe(channel).await?;
+    let mut messages = subscribed.into_on_message();
+    // Whatever was said before is not repeated.
+    rings.ring();
+    while messages.next().await.is_some() {
+        rings.ring();
+    }
+    Ok(())
 }

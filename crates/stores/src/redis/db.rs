@@ -158,7 +158,7 @@ impl Database {
         self.0.manager.clone()
     }
 
-    /// Milliseconds and microseconds of the clock that was given; empty: the script asks the server.
+    /// Microseconds of the clock that was given; empty: the script asks the server.
     pub(super) fn now(&self) -> String {
         let clock = self.0.options.clock.as_ref();
         clock.map_or_else(String::new, |clock| clock.now().as_micros().to_string())

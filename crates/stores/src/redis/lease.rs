@@ -14,9 +14,9 @@ use tidegate_core::store::{BoxFuture, Doorbell, LeaseStore};
 use tidegate_core::time::micros;
 use tidegate_core::{Code, Error, Result};
 
-use super::bell::{Bell, Source};
 use super::script::Script;
-use super::{Database, error};
+use super::{Database, bell, error};
+use crate::listener::Listener;
 
 /// The longest ttl in use, unless told otherwise.
 const WAIT: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ struct Inner {
     leases: String,
     fences: String,
     channel: String,
-    bell: Bell,
+    listener: Listener,
     acquire: Script,
     renew: Script,
     release: Script,
@@ -51,7 +51,7 @@ impl Leases {
         let inner = Inner {
             leases: key("leases"),
             fences: key("fences"),
-            bell: Bell::new(Source::Channel(channel.clone())),
+            listener: Listener::default(),
             channel,
             acquire: Script::new(include_str!("lease/acquire.lua")),
             renew: Script::new(include_str!("lease/renew.lua")),
@@ -252,7 +252,7 @@ fn record(scope: &str, text: &str, now: i64) -> Result<Record> {
 
 impl Doorbell for Leases {
     fn rung(&self) -> BoxFuture<'_, ()> {
-        self.inner.bell.rung(self.inner.db.client())
+        bell::told(&self.inner.listener, self.inner.db.client(), &self.inner.channel)
     }
 }
 

@@ -52,5 +52,5 @@ impl Script {
 }
 
 fn is_unknown(error: &redis::RedisError) -> bool {
-    error.code() == Some("NOSCRIPT") || error.to_string().contains("NOSCRIPT")
+    error.code() == Some("NOSCRIPT")
 }

@@ -19,12 +19,11 @@ mod tx;
 
 use std::sync::Arc;
 
-use tidegate_core::dead_letter::redact::Redactor;
 use tidegate_core::inbox::apply::{apply, retry};
 use tidegate_core::inbox::block::block_on;
 use tidegate_core::inbox::handler::Handler;
 use tidegate_core::inbox::transaction::{Commit, InboxDb};
-use tidegate_core::inbox::{Applied, Batch, Options, Position, Retried, Retry, Rewind};
+use tidegate_core::inbox::{Applied, Batch, Position, Retried, Retry, Rewind};
 use tidegate_core::lane::{Held, Hold, LaneId};
 use tidegate_core::lease::{Nonce, Token};
 use tidegate_core::store::{Applier, BoxFuture, Doorbell, InboxStore, Positions};
@@ -32,19 +31,13 @@ use tidegate_core::stream::{EntryId, Lost};
 use tidegate_core::{Result, Timestamp};
 
 use super::writer::Writer;
-use super::{Database, Sql, check_name};
+use super::{Database, Sql};
 
-pub use handler::{HandlerError, batch, each};
+pub use crate::handler_error::HandlerError;
+pub use crate::options::InboxOptions;
+use crate::options::check_name;
+pub use handler::{batch, each};
 pub use tx::SqliteTx;
-
-/// How a [`SqliteInbox`] behaves.
-#[derive(Debug, Clone, Default)]
-pub struct InboxOptions {
-    /// What failures do.
-    pub rules: Options,
-    /// Applied to every message before it is stored, and to every payload before it is shown.
-    pub redactor: Redactor,
-}
 
 /// The inbox of one consumer; cheap to clone.
 #[derive(Debug, Clone)]

@@ -44,20 +44,3 @@ pub use schema::{MIGRATIONS, Migration, VERSION as SCHEMA_VERSION, sql as schema
 pub use sql::Sql;
 pub use stream::SqliteStream;
 pub use writer::Writer;
-
-use tidegate_core::{Code, Error, Result, limits};
-
-/// Names of outboxes, streams and consumers: short, printable, the same everywhere.
-fn check_name(what: &str, name: &str) -> Result<()> {
-    let max = limits::NAME_BYTES_MAX;
-    if !name.is_empty() && name.len() <= max && !name.contains(char::is_control) {
-        return Ok(());
-    }
-    Err(Error::new(
-        Code::OptionsInvalid,
-        format!(
-            "the {what}'s name has {} bytes; 1 to {max} without control characters are allowed",
-            name.len()
-        ),
-    ))
-}

@@ -7,9 +7,8 @@
 use std::sync::Arc;
 
 use rusqlite::{Connection, params_from_iter};
-use serde_json::Value;
 use tidegate_core::inbox::handler::{Handler, LocalBoxFuture, Mode};
-use tidegate_core::inbox::projection::{Projection, Run};
+use tidegate_core::inbox::projection::{Cell, Numbers, Projection, Run};
 use tidegate_core::inbox::{Delivered, Verdict};
 use tidegate_core::{Code, Error, Result};
 
@@ -64,7 +63,7 @@ impl SqliteProjection {
         Ok(())
     }
 
-    fn upsert(&self, tx: &Connection, rows: &[Vec<Value>]) -> Result<(), HandlerError> {
+    fn upsert(&self, tx: &Connection, rows: &[Vec<Cell>]) -> Result<(), HandlerError> {
         let params = rows.iter().flatten().map(param).collect::<Result<Vec<_>, _>>()?;
         for (text, chunk, missing) in self.upsert.chunks(&params) {
             tx.prepare_cached(text)?
@@ -74,7 +73,7 @@ impl SqliteProjection {
     }
 
     fn apply_all(&self, tx: &Connection, events: &[Delivered]) -> Verdict {
-        let rows = match self.projection.rows(events) {
+        let rows = match self.projection.rows(events, Numbers::Bits64) {
             Ok(rows) => rows,
             Err((index, failure)) => {
                 return Verdict::Failed {
@@ -114,18 +113,14 @@ impl Handler<SqliteTx<'_>> for SqliteProjection {
     }
 }
 
-/// As `->>` gives it: a boolean as an integer, an object or a list as its text.
-fn param(value: &Value) -> serde_json::Result<Param<'_>> {
-    Ok(match value {
-        Value::Null => NULL,
-        Value::Bool(yes) => int((*yes).into()),
-        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(whole), _) => int(whole),
-            (None, Some(real)) => real.into(),
-            (None, None) => number.to_string().into(),
-        },
-        Value::String(words) => text(words),
-        Value::Array(_) | Value::Object(_) => serde_json::to_string(value)?.into(),
+/// A boolean is an integer, an object or a list its text.
+fn param(cell: &Cell) -> serde_json::Result<Param<'_>> {
+    Ok(match cell {
+        Cell::Null => NULL,
+        Cell::Bool(yes) => int((*yes).into()),
+        Cell::Integer(whole) => int(*whole),
+        Cell::Number(real) => serde_json::from_str::<f64>(real)?.into(),
+        Cell::Text(words) | Cell::Json(words) => text(words),
     })
 }
 

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use rusqlite::{Connection, TransactionBehavior};
-use sha2::{Digest, Sha256};
-use tidegate_core::{Code, Error, Result, Timestamp};
+use tidegate_core::{Result, Timestamp};
 
 use super::error;
+pub use crate::migration::Migration;
+use crate::migration::admit;
 
 /// The schema this build knows.
 pub const VERSION: i64 = 1;
@@ -15,15 +16,6 @@ pub const VERSION: i64 = 1;
 const APPLICATION_ID: i64 = 0x5447_6174;
 
 const BOOKS: &str = include_str!("schema/schema.sql");
-
-/// One step from a version to the next.
-#[derive(Debug, Clone, Copy)]
-pub struct Migration {
-    /// The version after it.
-    pub version: i64,
-    /// Its statements, one text per noun.
-    pub parts: &'static [&'static str],
-}
 
 /// Every step, in order. A released step never changes.
 pub const MIGRATIONS: &[Migration] = &[Migration {
@@ -38,20 +30,6 @@ pub const MIGRATIONS: &[Migration] = &[Migration {
         include_str!("schema/sweep.sql"),
     ],
 }];
-
-impl Migration {
-    /// First 16 hex digits of the SHA-256 of its text.
-    pub fn checksum(&self) -> String {
-        let mut hash = Sha256::new();
-        self.parts.iter().for_each(|part| hash.update(part));
-        let mut hex = String::with_capacity(16);
-        for byte in hash.finalize().iter().take(8) {
-            // Writing to a string cannot fail.
-            let _ = write!(hex, "{byte:02x}");
-        }
-        hex
-    }
-}
 
 /// Everything `migrate` would run on an empty database, its own record of the version included: a file made with it is
 /// one that `migrate` made.
@@ -107,28 +85,12 @@ pub(super) fn inspect(connection: &Connection) -> Result<Found> {
         .map_err(&at)?;
     applied
         .iter()
-        .try_for_each(|(version, sum)| admit(*version, sum))?;
+        .try_for_each(|(version, sum)| admit(MIGRATIONS, *version, sum))?;
     Ok(match applied.last() {
         None => Found::Nothing,
         Some((version, _)) if *version < VERSION => Found::Older(*version),
         Some(_) => Found::Current,
     })
-}
-
-fn admit(version: i64, checksum: &str) -> Result<()> {
-    let Some(migration) = MIGRATIONS.iter().find(|m| m.version == version) else {
-        return Err(Error::new(
-            Code::SchemaNewer,
-            format!("the database has schema {version}; this build knows up to {VERSION}"),
-        ));
-    };
-    if migration.checksum() != checksum {
-        return Err(Error::new(
-            Code::SchemaNewer,
-            format!("schema {version} of the database was made by another build: the checksums differ"),
-        ));
-    }
-    Ok(())
 }
 
 /// Brings the database to [`VERSION`]. One transaction; any number of processes may try at once.

@@ -3,12 +3,11 @@
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::inbox::Failure;
 
-use super::{Column, decode};
+use super::{Cell, Column, Numbers, decode};
 
 /// Levels of lists and objects in a value that is stored: what JSON readers take.
 const DEPTH_MAX: usize = 127;
@@ -72,51 +71,55 @@ impl Column {
     }
 
     /// What to store, given the field that the value is in.
-    pub(super) fn value(&self, root: Option<&RawValue>) -> Result<Value, Failure> {
+    pub(super) fn value(&self, root: Option<&RawValue>, numbers: Numbers) -> Result<Cell, Failure> {
         let mut steps = self.field.split('.').skip(1);
         let found = root.and_then(|root| steps.try_fold(root, inside));
         match found {
-            Some(value) => self.storable(value.get()),
-            None if self.optional => Ok(Value::Null),
+            Some(value) => self.storable(value.get(), numbers),
+            None if self.optional => Ok(Cell::Null),
             None => Err(self.refused("missing", "is missing")),
         }
     }
 
-    /// Databases hold 64-bit integers and texts without NUL. Lists and objects are stored as their text.
-    fn storable(&self, raw: &str) -> Result<Value, Failure> {
+    /// Databases hold texts without NUL.
+    fn storable(&self, raw: &str, numbers: Numbers) -> Result<Cell, Failure> {
         match raw.as_bytes().first() {
-            Some(b'n') => Ok(Value::Null),
-            Some(b't') => Ok(Value::Bool(true)),
-            Some(b'f') => Ok(Value::Bool(false)),
+            Some(b'n') => Ok(Cell::Null),
+            Some(b't') => Ok(Cell::Bool(true)),
+            Some(b'f') => Ok(Cell::Bool(false)),
             Some(b'"') => self.text(raw),
             Some(b'{' | b'[') => {
                 let text = compact(raw)
                     .ok_or_else(|| self.refused("too deep", "is nested deeper than 127 levels"))?;
-                Ok(Value::String(text))
+                Ok(Cell::Json(text))
             }
-            _ => self.number(raw),
+            _ => self.number(raw, numbers),
         }
     }
 
-    fn text(&self, raw: &str) -> Result<Value, Failure> {
+    fn text(&self, raw: &str) -> Result<Cell, Failure> {
         let text: String =
             serde_json::from_str(raw).map_err(|_| self.refused("no text", "holds half a surrogate pair"))?;
         if text.contains('\0') {
             return Err(self.refused("NUL", "has a NUL character"));
         }
-        Ok(Value::String(text))
+        Ok(Cell::Text(text))
     }
 
-    fn number(&self, raw: &str) -> Result<Value, Failure> {
-        if raw.contains(['.', 'e', 'E']) {
-            let real: serde_json::Result<f64> = serde_json::from_str(raw);
-            let real = real.map_err(|_| self.refused("too large", "is a number beyond 64-bit floats"))?;
-            return Ok(Value::from(real));
+    fn number(&self, raw: &str, numbers: Numbers) -> Result<Cell, Failure> {
+        if let Ok(whole) = raw.parse() {
+            return Ok(Cell::Integer(whole));
         }
-        let whole = raw.parse::<i64>();
-        whole
-            .map(Value::from)
-            .map_err(|_| self.refused("too large", "is an integer beyond 64 bits with a sign"))
+        let number = Cell::Number(raw.to_owned());
+        if numbers == Numbers::Any {
+            return Ok(number);
+        }
+        if !raw.contains(['.', 'e', 'E']) {
+            return Err(self.refused("too large", "is an integer beyond 64 bits with a sign"));
+        }
+        let real: serde_json::Result<f64> = serde_json::from_str(raw);
+        real.map(|_| number)
+            .map_err(|_| self.refused("too large", "is a number beyond 64-bit floats"))
     }
 
     fn refused(&self, what: &str, how: &str) -> Failure {

@@ -1,65 +1,15 @@
 //! Closures over the transaction as handlers, and what their errors mean.
 
-use std::fmt;
-
 use tidegate_core::inbox::handler::{Fault, Handler, LocalBoxFuture, Mode};
 use tidegate_core::inbox::{Class, Delivered, Failure, Verdict};
 
 use super::tx::PostgresTx;
+use crate::handler_error::HandlerError;
 use crate::postgres::error::{Driver, is_infrastructure, map};
-
-/// Why a closure could not apply an event: made by `?` from the driver's, JSON's and Tidegate's errors, or by
-/// [`HandlerError::poison`].
-pub struct HandlerError(Fault);
-
-impl HandlerError {
-    /// The event is to blame. `fingerprint` is equal for equal causes and holds no data; `message` is redacted.
-    pub fn poison(fingerprint: impl Into<String>, message: impl Into<String>) -> Self {
-        Self(Fault::poison(fingerprint, message))
-    }
-
-    /// As a verdict on the event at `index`.
-    pub fn verdict(self, index: Option<usize>) -> Verdict {
-        self.0.verdict(index)
-    }
-
-    /// Something below is down: nothing is blamed, the consumer pauses.
-    pub fn infrastructure(error: tidegate_core::Error) -> Self {
-        Self(Fault::Infrastructure(error))
-    }
-}
-
-/// The kind of failure, never its message.
-impl fmt::Debug for HandlerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0 {
-            Fault::Event(failure) => write!(f, "{:?} {}", failure.class, failure.fingerprint),
-            Fault::Infrastructure(error) => write!(f, "{error}"),
-        }
-    }
-}
 
 impl From<tokio_postgres::Error> for HandlerError {
     fn from(error: tokio_postgres::Error) -> Self {
         Self(blame(error))
-    }
-}
-
-impl From<Failure> for HandlerError {
-    fn from(failure: Failure) -> Self {
-        Self(failure.into())
-    }
-}
-
-impl From<tidegate_core::Error> for HandlerError {
-    fn from(error: tidegate_core::Error) -> Self {
-        Self(error.into())
-    }
-}
-
-impl From<serde_json::Error> for HandlerError {
-    fn from(error: serde_json::Error) -> Self {
-        Self(error.into())
     }
 }
 
@@ -72,7 +22,7 @@ fn blame(error: tokio_postgres::Error) -> Fault {
     let driver = Driver::of(&error);
     let state = driver.sqlstate.clone().unwrap_or_else(|| "driver".into());
     let class = match state.get(..2) {
-        Some("22" | "23" | "dr") => Class::Data,
+        Some("22" | "23" | "40" | "dr") => Class::Data,
         _ => Class::Handler,
     };
     let fingerprint = match &driver.constraint {

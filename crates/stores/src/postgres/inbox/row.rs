@@ -3,10 +3,10 @@
 use tidegate_core::inbox::{KeyRef, Position};
 use tidegate_core::lane::{LaneId, Lineage};
 use tidegate_core::stream::EntryId;
-use tidegate_core::{Code, Error, Event, Result, Timestamp};
+use tidegate_core::{Code, Error, Event, Result};
 use tokio_postgres::Row;
 
-use crate::postgres::columns::{chain, get};
+use crate::postgres::columns::{self, chain, get};
 
 /// A list as one JSON parameter.
 pub(super) fn json(list: &impl serde::Serialize) -> Result<String> {
@@ -46,30 +46,9 @@ pub(super) fn position(row: &Row, at: usize) -> Result<Position> {
     })
 }
 
-/// `event_id, topic, event_key, version, content_type, headers, payload, occurred_at` from column `at` on.
+/// An event that is never void, in the columns of [`columns::event`].
 pub(super) fn event(row: &Row, at: usize) -> Result<Event> {
-    let headers: Option<String> = get(row, at + 5)?;
-    let headers = headers.map_or(Ok(Vec::new()), |text| {
-        serde_json::from_str(&text)
-            .map_err(|e| Error::new(Code::StoreCorrupt, "headers cannot be read").with_source(e))
-    })?;
-    Ok(Event {
-        id: get(row, at)?,
-        topic: get(row, at + 1)?,
-        key: get(row, at + 2)?,
-        version: get(row, at + 3)?,
-        content_type: get(row, at + 4)?,
-        headers,
-        payload: get::<Vec<u8>>(row, at + 6)?.into(),
-        occurred_at: Timestamp::from_micros(get(row, at + 7)?),
-    })
-}
-
-pub(super) fn headers_text(event: &Event) -> Result<Option<String>> {
-    if event.headers.is_empty() {
-        return Ok(None);
-    }
-    json(&event.headers).map(Some)
+    columns::event(row, at)?.ok_or_else(|| Error::new(Code::StoreCorrupt, "a waiting event has no id"))
 }
 
 /// `[[lineage, lane], …]`, as the statements take lanes.

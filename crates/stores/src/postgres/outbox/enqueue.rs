@@ -1,13 +1,12 @@
 //! Writing rows: in a transaction of our own, or in the user's.
 
-use bytes::Bytes;
 use tidegate_core::lane::slot_of;
 use tidegate_core::{Code, Draft, Error, Event, Result, Timestamp, Uuid};
+use tokio_postgres::GenericClient;
 use tokio_postgres::types::Type;
-use tokio_postgres::{GenericClient, Row};
 
 use super::{Here, PostgresOutbox, small};
-use crate::postgres::columns::get;
+use crate::postgres::columns::headers_text;
 use crate::postgres::db::{Database, Typed};
 use crate::postgres::error;
 
@@ -63,39 +62,6 @@ impl<'e> Columns<'e> {
             (&self.times, Type::INT8_ARRAY),
         ]
     }
-}
-
-/// A JSON array of name and value pairs; null when there are none.
-fn headers_text(event: &Event) -> Result<Option<String>> {
-    if event.headers.is_empty() {
-        return Ok(None);
-    }
-    let text = serde_json::to_string(&event.headers);
-    text.map(Some)
-        .map_err(|e| Error::new(Code::Internal, "headers cannot be written as JSON").with_source(e))
-}
-
-/// An event from eight columns: the payload is last. No id: a void marker. No payload: it was left out.
-pub(super) fn event(row: &Row, at: usize) -> Result<Option<Event>> {
-    let Some(id) = get::<Option<Uuid>>(row, at)? else {
-        return Ok(None);
-    };
-    let headers: Option<&str> = get(row, at + 5)?;
-    let headers = headers.map_or(Ok(Vec::new()), serde_json::from_str);
-    // The parser's message could quote a value.
-    let headers =
-        headers.map_err(|_| Error::new(Code::StoreCorrupt, "the headers of a row are not pairs"))?;
-    let payload: Option<&[u8]> = get(row, at + 7)?;
-    Ok(Some(Event {
-        id,
-        topic: get(row, at + 1)?,
-        key: get(row, at + 2)?,
-        version: get(row, at + 3)?,
-        content_type: get(row, at + 4)?,
-        headers,
-        payload: payload.map_or_else(Bytes::new, Bytes::copy_from_slice),
-        occurred_at: Timestamp::from_micros(get(row, at + 6)?),
-    }))
 }
 
 /// One statement, which is its own transaction.

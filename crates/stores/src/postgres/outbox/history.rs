@@ -8,9 +8,8 @@ use tidegate_core::{Result, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::enqueue::event;
 use super::{Here, big, small};
-use crate::postgres::columns::{chain, get, nonce_uuid, number, slot, token};
+use crate::postgres::columns::{chain, event, get, nonce_uuid, number, slot, token};
 use crate::postgres::db::{Database, Tx};
 
 /// Two statements in one transaction. What is settled between them is not asked for.

@@ -30,12 +30,14 @@ use tidegate_core::lane::{Held, Hold, LaneId, Lineage};
 use tidegate_core::lease::{Nonce, Token};
 use tidegate_core::outbox::{LaneRow, LaneState, Park, ParkReply, ParkedKey, Refill, Settings, Turn, Turned};
 use tidegate_core::store::{BoxFuture, Doorbell, OutboxStore};
-use tidegate_core::{Code, Error, Result, Timestamp, Uuid, limits};
+use tidegate_core::{Code, Error, Result, Timestamp, Uuid};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use super::Database;
 use super::columns::{get, slot};
+pub use crate::options::Wanted;
+use crate::options::check_name;
 
 /// Shortest and longest pause between two looks while nothing comes.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
@@ -72,24 +74,6 @@ impl Here {
     }
 }
 
-/// The settings an outbox is opened with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// A power of two, fixed when the outbox is made. Default 64.
-    pub lanes: u16,
-    /// Keep settled rows, so that a stream that lost entries can be refilled. May change. Default false.
-    pub archive: bool,
-}
-
-impl Default for Wanted {
-    fn default() -> Self {
-        Self {
-            lanes: limits::LANES_DEFAULT,
-            archive: false,
-        }
-    }
-}
-
 impl PostgresOutbox {
     /// Opens the outbox, or makes it.
     ///
@@ -97,7 +81,8 @@ impl PostgresOutbox {
     /// [`Code::OptionsInvalid`] for a name or number outside the limits; [`Code::SettingsDiffer`] when it exists with
     /// another number of lanes.
     pub async fn open(db: &Database, name: &str, wanted: Wanted) -> Result<Self> {
-        check(name, wanted)?;
+        check_name("outbox", name)?;
+        wanted.check()?;
         let here = match find(db, name).await? {
             Some(here) => settle_on(db, name, here, wanted).await?,
             None => create(db, name, wanted).await?,
@@ -130,25 +115,6 @@ impl PostgresOutbox {
         let waits = self.idle.fetch_add(1, Ordering::Relaxed).min(8);
         (PAUSE.0 * (1 << waits)).min(PAUSE.1)
     }
-}
-
-fn check(name: &str, wanted: Wanted) -> Result<()> {
-    let max = limits::NAME_BYTES_MAX;
-    if name.is_empty() || name.len() > max || name.contains(char::is_control) {
-        let bytes = name.len();
-        return Err(Error::new(
-            Code::OptionsInvalid,
-            format!("the outbox's name has {bytes} bytes; 1 to {max} without control characters are allowed"),
-        ));
-    }
-    if !wanted.lanes.is_power_of_two() || wanted.lanes > limits::LANES_MAX {
-        let (lanes, max) = (wanted.lanes, limits::LANES_MAX);
-        return Err(Error::new(
-            Code::OptionsInvalid,
-            format!("lanes is {lanes}; it must be a power of two up to {max}"),
-        ));
-    }
-    Ok(())
 }
 
 async fn find(db: &Database, name: &str) -> Result<Option<Here>> {

@@ -1,7 +1,6 @@
 //! One turn over many lanes: fence, settle, load, poll, write. Each is one statement for all lanes, or none.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
+use std::collections::{HashMap, HashSet};
 
 use tidegate_core::lane::LaneId;
 use tidegate_core::outbox::{LaneTurn, LaneTurned, Planned, Turn, Turned, key_ref};
@@ -10,12 +9,12 @@ use tidegate_core::{Code, Error, Event, Result, Uuid};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use super::enqueue::event;
 use super::park::{Aside, set_aside};
 use super::plan::Plan;
 use super::{Here, big, small};
-use crate::postgres::columns::{chain, get, nonce_uuid, number};
+use crate::postgres::columns::{chain, event, get, nonce_uuid, number};
 use crate::postgres::db::{Database, Tx};
+use crate::turn::{Gone, check_lanes, settled_differently};
 
 const AT: &str = "outbox turn";
 
@@ -33,15 +32,6 @@ pub(super) async fn turn(db: &Database, here: Here, turn: &Turn) -> Result<(Vec<
             reply => return reply,
         }
     }
-}
-
-/// Each lane is named once.
-fn check_lanes(turn: &Turn) -> Result<()> {
-    let lanes: BTreeSet<LaneId> = turn.lanes.iter().map(|t| t.lane).collect();
-    if lanes.len() < turn.lanes.len() {
-        return Err(Error::new(Code::Internal, "turn: a lane is named twice"));
-    }
-    Ok(())
 }
 
 /// A lane that passed the fence, as the turn leaves it.
@@ -347,40 +337,6 @@ fn advance(lane: &mut Lane, rows: &Rows, kept: &mut Kept) -> Result<()> {
     lane.changed = true;
     Ok(())
 }
-
-fn settled_differently(lane: LaneId) -> Error {
-    Error::new(
-        Code::Fork,
-        format!("lane {lane}: the acknowledged chain is not the chain of the planned rows"),
-    )
-}
-
-/// Planned rows that are not in the table any more.
-#[derive(Debug)]
-struct Gone(Vec<LaneId>);
-
-impl Gone {
-    fn error(lanes: Vec<LaneId>) -> Error {
-        tracing::error!(
-            ?lanes,
-            "planned rows are gone from the outbox table: nothing but Tidegate may delete there"
-        );
-        Error::new(Code::Internal, "planned rows are gone").with_source(Gone(lanes))
-    }
-
-    fn of(error: &Error) -> Option<&[LaneId]> {
-        let source = std::error::Error::source(error)?;
-        source.downcast_ref::<Gone>().map(|gone| gone.0.as_slice())
-    }
-}
-
-impl fmt::Display for Gone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "planned rows of {} lanes", self.0.len())
-    }
-}
-
-impl std::error::Error for Gone {}
 
 // ---- plan ----
 

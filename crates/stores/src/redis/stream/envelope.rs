@@ -47,6 +47,15 @@ struct Envelope<'a> {
     data_base64: Option<String>,
 }
 
+/// What of an envelope a payload could disturb.
+#[derive(Deserialize)]
+struct Payload<'a> {
+    #[serde(borrow)]
+    data: Option<&'a RawValue>,
+    #[serde(borrow)]
+    data_base64: Option<&'a RawValue>,
+}
+
 /// As it is appended.
 pub(super) fn write(lineage: Lineage, event: &Event) -> Result<String> {
     let failed = |_| Error::new(Code::EventInvalid, "an event cannot be written as JSON");
@@ -83,7 +92,7 @@ fn verbatim(head: &str, event: &Event) -> Option<String> {
     }
     let payload = std::str::from_utf8(&event.payload).ok()?;
     let text = format!("{head},\"data\":{payload}}}");
-    let read: Envelope<'_> = serde_json::from_str(&text).ok()?;
+    let read: Payload<'_> = serde_json::from_str(&text).ok()?;
     let same = read.data.is_some_and(|data| data.get() == payload) && read.data_base64.is_none();
     same.then_some(text)
 }

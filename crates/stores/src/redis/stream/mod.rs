@@ -19,9 +19,10 @@ use tidegate_core::stream::{
 };
 use tidegate_core::{Code, Error, Result, Timestamp, Uuid, limits};
 
-use super::bell::{Bell, Source};
 use super::script::Script;
-use super::{Database, error};
+use super::{Database, bell, error};
+use crate::listener::Listener;
+use crate::options::check_name;
 
 /// Most entries in one append call.
 const BATCH_MAX: usize = 4096;
@@ -35,7 +36,7 @@ struct Inner {
     db: Database,
     keys: Keys,
     scripts: Scripts,
-    bell: Bell,
+    listener: Listener,
     /// Registers as this handle saw them last: what an append is compared with needs the chain before it.
     seen: Mutex<HashMap<LaneId, Register>>,
 }
@@ -65,15 +66,11 @@ impl RedisStream {
     /// # Errors
     /// [`Code::OptionsInvalid`] for a name outside the limits; the server's.
     pub async fn open(db: &Database, name: &str) -> Result<Self> {
-        let fits = |c: char| !c.is_control() && !"{}".contains(c);
-        if name.is_empty() || name.len() > limits::NAME_BYTES_MAX || !name.chars().all(fits) {
+        check_name("stream", name)?;
+        if name.contains(['{', '}']) {
             return Err(Error::new(
                 Code::OptionsInvalid,
-                format!(
-                    "the stream's name has {} bytes; 1 to {} without control characters and braces are allowed",
-                    name.len(),
-                    limits::NAME_BYTES_MAX
-                ),
+                "the stream's name has a brace, which keys use to keep what belongs together",
             ));
         }
         let known = redis::cmd("SADD")
@@ -99,7 +96,7 @@ impl RedisStream {
             trim: Script::new(include_str!("trim.lua")),
         };
         let inner = Inner {
-            bell: Bell::new(Source::Appends(keys.entries.clone())),
+            listener: Listener::default(),
             db: db.clone(),
             keys,
             scripts,
@@ -123,7 +120,7 @@ fn fresh() -> String {
 
 impl Doorbell for RedisStream {
     fn rung(&self) -> BoxFuture<'_, ()> {
-        self.0.bell.rung(self.0.db.client())
+        bell::appended(&self.0.listener, self.0.db.client(), &self.0.keys.entries)
     }
 }
 

@@ -171,8 +171,8 @@ fn is_constraint(error: &Error) -> bool {
 }
 
 impl InboxTx for SqliteTx<'_> {
-    fn is_open(&self) -> bool {
-        !self.writer.is_autocommit()
+    async fn is_open(&mut self) -> Result<bool> {
+        Ok(!self.writer.is_autocommit())
     }
 
     /// `BEGIN IMMEDIATE` holds the only write lock there is: reading the rows is locking them.

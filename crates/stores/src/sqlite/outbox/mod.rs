@@ -19,10 +19,12 @@ use tidegate_core::lane::{Held, Hold, LaneId, Lineage};
 use tidegate_core::lease::{Nonce, Token};
 use tidegate_core::outbox::{LaneRow, LaneState, Park, ParkReply, ParkedKey, Refill, Settings, Turn, Turned};
 use tidegate_core::store::{BoxFuture, Doorbell, OutboxStore};
-use tidegate_core::{Code, Error, Result, Timestamp, Uuid, limits};
+use tidegate_core::{Code, Error, Result, Timestamp, Uuid};
 
 use super::columns::{int, uuid};
 use super::{Clock, Database, Sql};
+pub use crate::options::Wanted;
+use crate::options::check_name;
 
 /// One outbox of a database; cheap to clone.
 #[derive(Debug, Clone)]
@@ -54,24 +56,6 @@ impl Here {
     }
 }
 
-/// The settings an outbox is opened with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
-    /// A power of two, fixed when the outbox is made. Default 64.
-    pub lanes: u16,
-    /// Keep settled rows, so that a stream that lost entries can be refilled. May change. Default false.
-    pub archive: bool,
-}
-
-impl Default for Wanted {
-    fn default() -> Self {
-        Self {
-            lanes: limits::LANES_DEFAULT,
-            archive: false,
-        }
-    }
-}
-
 impl SqliteOutbox {
     /// Opens the outbox, or makes it.
     ///
@@ -79,14 +63,8 @@ impl SqliteOutbox {
     /// [`Code::OptionsInvalid`] for a name or number outside the limits; [`Code::SettingsDiffer`] when it exists with
     /// another number of lanes.
     pub async fn open(db: &Database, name: &str, wanted: Wanted) -> Result<Self> {
-        super::check_name("outbox", name)?;
-        if !wanted.lanes.is_power_of_two() || wanted.lanes > limits::LANES_MAX {
-            let (lanes, max) = (wanted.lanes, limits::LANES_MAX);
-            return Err(Error::new(
-                Code::OptionsInvalid,
-                format!("lanes is {lanes}; it must be a power of two up to {max}"),
-            ));
-        }
+        check_name("outbox", name)?;
+        wanted.check()?;
         let name: Arc<str> = name.into();
         let key = Arc::clone(&name);
         // One that is there as wanted is opened without waiting for writers.

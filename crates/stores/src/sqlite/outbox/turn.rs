@@ -1,7 +1,6 @@
 //! One turn over many lanes: fence, settle, load, poll, write. Each is one statement for all lanes, or none.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::fmt;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use rusqlite::Row;
@@ -17,6 +16,7 @@ use super::plan::Plan;
 use crate::sqlite::columns::{Param, blob, chain, event, int, json, number, signed, uuid};
 use crate::sqlite::values::Values;
 use crate::sqlite::{Database, Sql};
+use crate::turn::{Gone, check_lanes, settled_differently};
 
 const FENCE_WIDTH: usize = 5;
 /// The lanes that are still this member's, and what a turn needs of them.
@@ -84,15 +84,6 @@ pub(super) async fn turn(db: &Database, here: Here, turn: Arc<Turn>, now: Timest
             reply => return reply,
         }
     }
-}
-
-/// Each lane is named once.
-fn check_lanes(turn: &Turn) -> Result<()> {
-    let lanes: BTreeSet<LaneId> = turn.lanes.iter().map(|t| t.lane).collect();
-    if lanes.len() < turn.lanes.len() {
-        return Err(Error::new(Code::Internal, "turn: a lane is named twice"));
-    }
-    Ok(())
 }
 
 /// A lane that passed the fence, as the turn leaves it.
@@ -287,13 +278,6 @@ fn advance(lane: &mut Lane, rows: &Rows, kept: &mut Vec<Kept>) -> Result<()> {
     Ok(())
 }
 
-fn settled_differently(lane: LaneId) -> Error {
-    Error::new(
-        Code::Fork,
-        format!("lane {lane}: the acknowledged chain is not the chain of the planned rows"),
-    )
-}
-
 fn archive(sql: &Sql<'_>, here: Here, seqs: &[i64], kept: &[Kept], now: Timestamp) -> Result<()> {
     let mut params = Vec::with_capacity(kept.len() * ARCHIVE_WIDTH);
     for row in kept {
@@ -317,33 +301,6 @@ fn archive(sql: &Sql<'_>, here: Here, seqs: &[i64], kept: &[Kept], now: Timestam
         "outbox settle: other rows were deleted than were read",
     ))
 }
-
-/// Planned rows that are not in the table any more.
-#[derive(Debug)]
-struct Gone(Vec<LaneId>);
-
-impl Gone {
-    fn error(lanes: Vec<LaneId>) -> Error {
-        tracing::error!(
-            ?lanes,
-            "planned rows are gone from tidegate_outbox: nothing but Tidegate may delete there"
-        );
-        Error::new(Code::Internal, "planned rows are gone").with_source(Gone(lanes))
-    }
-
-    fn of(error: &Error) -> Option<&[LaneId]> {
-        let source = std::error::Error::source(error)?;
-        source.downcast_ref::<Gone>().map(|gone| gone.0.as_slice())
-    }
-}
-
-impl fmt::Display for Gone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "planned rows of {} lanes", self.0.len())
-    }
-}
-
-impl std::error::Error for Gone {}
 
 // ---- plan ----
 

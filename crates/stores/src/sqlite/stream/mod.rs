@@ -17,6 +17,7 @@ use tidegate_core::{Result, Timestamp, Uuid, limits};
 
 use super::columns::{json_of, signed};
 use super::{Database, Sql};
+use crate::options::check_name;
 
 /// Most entries in one append call: four statements' worth.
 const BATCH_MAX: usize = 4096;
@@ -38,7 +39,7 @@ impl SqliteStream {
     /// # Errors
     /// [`tidegate_core::Code::OptionsInvalid`] for a name outside the limits.
     pub async fn open(db: &Database, name: &str) -> Result<Self> {
-        super::check_name("stream", name)?;
+        check_name("stream", name)?;
         let name = name.to_owned();
         // One that is there is opened without waiting for writers.
         let key = name.clone();

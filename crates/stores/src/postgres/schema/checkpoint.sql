@@ -1,1 +1,0 @@
--- checkpoint: see the other stores.

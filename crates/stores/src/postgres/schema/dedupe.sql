@@ -1,1 +1,0 @@
--- dedupe: see the other stores.
