@@ -197,9 +197,9 @@ impl World for Postgres<'_> {
         Some(self.database.statements() + 2 * self.database.commits())
     }
 
-    /// One look more, at what the handler left of the transaction.
-    fn apply_cost(&self) -> u64 {
-        5
+    /// One look after each call, at what it left of the transaction.
+    fn apply_cost(&self, calls: u64) -> u64 {
+        4 + calls
     }
 }
 

@@ -54,8 +54,9 @@ pub trait World {
     /// Statements executed so far, the handlers' own excluded; `None` where there is no such thing.
     fn statements(&self) -> Option<u64>;
 
-    /// Statements of an apply with one call of a handler: begin, lock, advance, commit.
-    fn apply_cost(&self) -> u64 {
+    /// Statements of an apply with so many calls of a handler: begin, lock, advance, commit, and what a call costs.
+    fn apply_cost(&self, calls: u64) -> u64 {
+        let _ = calls;
         4
     }
 }

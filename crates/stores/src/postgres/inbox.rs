@@ -2,7 +2,8 @@
 //!
 //! # What an apply costs
 //! Lock, advance, commit, and the handler's own statements; one more after each call of a handler, which looks whether it
-//! left the transaction open, and one when a lane has parked keys. Begin rides with the lock. Lists travel as one JSON parameter, so the number does not depend on lanes or events.
+//! left the transaction open, and one when a lane has parked keys. Begin rides with the lock. Lists travel as one
+//! JSON parameter, so the number does not depend on lanes, nor on events where the handler takes a batch.
 //!
 //! # What to know
 //! An apply runs on a thread of its own for as long as it takes, so that handlers need not be `Send`. Dropping the
