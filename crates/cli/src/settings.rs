@@ -13,6 +13,12 @@ pub(crate) fn load(global: &Global) -> Result<Loaded, Failure> {
 
 /// The layers as the flags name them; `--db URL` is `--set store.main.url=URL` on the embedded declaration.
 pub(crate) fn sources(global: &Global) -> Result<Sources, Failure> {
+    if global.db.as_ref().is_some_and(|url| url.contains("://")) {
+        return Err(Failure::argument(
+            "--db takes a file, such as sqlite:shop.db; a server needs a configuration, where its URL does not show in the \
+             list of processes",
+        ));
+    }
     let mut set = global.set.clone();
     set.extend(global.db.as_ref().map(|url| format!("store.main.url={url}")));
     Sources::read(global.config.as_deref(), set).map_err(|e| unreadable(global, e).into())

@@ -91,10 +91,10 @@ codes! {
     ArgumentInvalid = "TG0006", Invalid, Never, "an argument is wrong or missing";
     StoreUnavailable = "TG0010", Unavailable, Backoff, "a store cannot be reached";
     StoreBusy = "TG0011", Unavailable, Backoff, "a store stayed locked for longer than the time-out";
-    StoreFull = "TG0012", Unavailable, Backoff, "the disk is full";
-    StoreReadOnly = "TG0013", Unavailable, Backoff, "the database file cannot be written";
-    StoreCorrupt = "TG0014", Unusable, Never, "the database file is damaged";
-    NotADatabase = "TG0015", Unusable, Never, "the file is not a Tidegate database";
+    StoreFull = "TG0012", Unavailable, Backoff, "there is no room left";
+    StoreReadOnly = "TG0013", Unavailable, Backoff, "the store cannot be written";
+    StoreCorrupt = "TG0014", Unusable, Never, "what is stored is damaged";
+    NotADatabase = "TG0015", Unusable, Never, "this is not a Tidegate database";
     SchemaNewer = "TG0016", Unusable, Never, "the database was written by a newer Tidegate";
     EngineTooOld = "TG0017", Unusable, Never, "the database engine is too old";
     SettingsDiffer = "TG0018", Unusable, Never, "stored settings differ from the ones asked for";

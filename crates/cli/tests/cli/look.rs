@@ -41,6 +41,22 @@ fn a_ttl_too_short_to_renew_is_refused_with_its_reason() {
 }
 
 #[test]
+fn a_server_is_not_named_on_the_command_line() {
+    let world = World::new();
+    for url in [
+        format!("postgres://app:{CANARY}@db/shop"),
+        format!("redis://:{CANARY}@cache"),
+    ] {
+        let said = world.run(&["status", "--db", &url]);
+        said.fails(
+            2,
+            "error: TG0006 an argument is wrong or missing: --db takes a file, such as sqlite:shop.db; a server needs a \
+             configuration, where its URL does not show in the list of processes\n  read on: tidegate explain TG0006\n",
+        );
+    }
+}
+
+#[test]
 fn a_configuration_that_cannot_be_read_is_named() {
     let world = World::new();
     let said = world.run(&["run", "-c", "nope.toml"]);

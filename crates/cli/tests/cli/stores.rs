@@ -27,7 +27,7 @@ fn a_file_that_is_not_a_database_stays_as_it_was() {
     ] {
         world.run(&args).fails(
             4,
-            "error: TG0015 the file is not a Tidegate database: store main, notes.txt\n  because: reading the schema \
+            "error: TG0015 this is not a Tidegate database: store main, notes.txt\n  because: reading the schema \
              version: SQLITE_NOTADB\n  because: Error code 26: file is not a database\n  read on: tidegate explain TG0015\n",
         );
     }
@@ -43,7 +43,7 @@ fn another_programs_database_is_not_given_tables_unasked() {
         .expect("made");
     drop(connection);
     let before = bytes(&world.path("app.db"));
-    let tables = "error: TG0015 the file is not a Tidegate database: store main, app.db\n  because: Tidegate's tables are \
+    let tables = "error: TG0015 this is not a Tidegate database: store main, app.db\n  because: Tidegate's tables are \
                   missing or older; `tidegate migrate` adds them\n  read on: tidegate explain TG0015\n";
     world.run(&emit_to("sqlite:app.db")).fails(4, tables);
     world
@@ -103,8 +103,7 @@ fn a_corrupt_database_is_refused() {
     let said = world.run(&emit_to("sqlite:bad.db"));
     assert_eq!(said.status, 4, "{said:?}");
     assert!(
-        said.err
-            .starts_with("error: TG0014 the database file is damaged: "),
+        said.err.starts_with("error: TG0014 what is stored is damaged: "),
         "{said:?}"
     );
     assert!(
@@ -120,7 +119,7 @@ fn a_folder_or_a_path_below_a_file_is_no_database() {
     world.write("file", "x");
     world.run(&emit_to("sqlite:folder")).fails(
         4,
-        "error: TG0015 the file is not a Tidegate database: store main, folder\n  because: folder is a folder\n  read on: \
+        "error: TG0015 this is not a Tidegate database: store main, folder\n  because: folder is a folder\n  read on: \
          tidegate explain TG0015\n",
     );
     world.run(&emit_to("sqlite:file/x.db")).fails(

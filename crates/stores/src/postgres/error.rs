@@ -14,6 +14,8 @@ pub struct Driver {
     /// The constraint that was violated.
     pub constraint: Option<String>,
     what: &'static str,
+    /// What the system said of a connection.
+    cause: Option<String>,
 }
 
 impl Driver {
@@ -30,6 +32,7 @@ impl Driver {
             } else {
                 "the connection or its protocol failed"
             },
+            cause: cause_of(error),
         }
     }
 }
@@ -37,6 +40,9 @@ impl Driver {
 impl fmt::Display for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.what)?;
+        if let Some(cause) = &self.cause {
+            write!(f, ": {cause}")?;
+        }
         if let Some(state) = &self.sqlstate {
             write!(f, " (SQLSTATE {state})")?;
         }
@@ -48,6 +54,16 @@ impl fmt::Display for Driver {
 }
 
 impl std::error::Error for Driver {}
+
+/// The words of the system or of TLS, which know no rows.
+fn cause_of(error: &tokio_postgres::Error) -> Option<String> {
+    if error.as_db_error().is_some() {
+        return None;
+    }
+    let source = std::error::Error::source(error)?;
+    let tls = error.to_string().starts_with("error performing TLS handshake");
+    (tls || source.is::<std::io::Error>()).then(|| source.to_string())
+}
 
 /// The error of a statement inside a transaction that was not committed: nothing was applied.
 pub fn map(at: &'static str) -> impl Fn(tokio_postgres::Error) -> Error {

@@ -76,16 +76,7 @@ impl Database {
             .set_number_of_retries(1);
         let manager = ConnectionManager::new_with_config(client.clone(), config)
             .await
-            .map_err(|e| {
-                let mapped = error::map("connecting")(e);
-                // Nothing was sent that could have changed anything.
-                match mapped.code() {
-                    Code::OutcomeUnknown => {
-                        Error::new(Code::StoreUnavailable, "connecting").with_source(mapped)
-                    }
-                    _ => mapped,
-                }
-            })?;
+            .map_err(|e| error::connecting(&e))?;
         let place = place_of(&client);
         let db = Self(Arc::new(Inner {
             client,

@@ -11,6 +11,8 @@ pub struct Driver {
     /// The first word of the server's answer, such as `OOM`; `None` when there was none.
     pub code: Option<String>,
     what: &'static str,
+    /// What the system said of a connection.
+    cause: Option<String>,
 }
 
 impl Driver {
@@ -24,6 +26,7 @@ impl Driver {
         Self {
             code: error.code().map(str::to_owned),
             what,
+            cause: (error.kind() == ErrorKind::Io).then(|| error.to_string()),
         }
     }
 }
@@ -31,6 +34,9 @@ impl Driver {
 impl fmt::Display for Driver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.what)?;
+        if let Some(cause) = &self.cause {
+            write!(f, ": {cause}")?;
+        }
         self.code.as_ref().map_or(Ok(()), |code| write!(f, " ({code})"))
     }
 }
@@ -46,6 +52,11 @@ pub fn map(at: &'static str) -> impl Fn(RedisError) -> Error {
         }
         Error::new(code_of(&error), at).with_source(Driver::of(&error))
     }
+}
+
+/// The error of a connection that was not made: nothing was sent that could have changed anything.
+pub(super) fn connecting(error: &RedisError) -> Error {
+    Error::new(code_of(error), "connecting").with_source(Driver::of(error))
 }
 
 /// The error of several commands in one round trip: some may have been applied.
